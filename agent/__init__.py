@@ -1,0 +1,1 @@
+"""The agent that plays a task: what runs in AgentCore, and nothing else."""

@@ -1,0 +1,1 @@
+"""Wordle: six attempts to find a five-letter word, with marks as feedback."""

@@ -1,0 +1,1 @@
+"""The operator's package: everything around the agent and the service."""

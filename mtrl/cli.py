@@ -1,0 +1,31 @@
+"""The `mtrl` command: its verbs, and how errors reach a person."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from mtrl.errors import MtrlError
+
+
+class _Group(click.Group):
+    """Prints an MtrlError as message and remedy; `--debug` shows the traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MtrlError as error:
+            if ctx.params.get("debug"):
+                raise
+            click.secho(f"error: {error.message}", fg="red", err=True)
+            if error.remedy:
+                click.echo(error.remedy, err=True)
+            sys.exit(error.exit_code)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+def main(debug: bool) -> None:
+    """Rehearse, run and judge multi-turn RL jobs for a tool-calling agent."""

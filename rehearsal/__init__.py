@@ -1,0 +1,1 @@
+"""The training service on one machine, speaking the real wire protocols."""
