@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from mtrl.dataset.cli import dataset
 from mtrl.errors import MtrlError
+from mtrl.play import play
 
 
 class _Group(click.Group):
@@ -29,3 +31,7 @@ class _Group(click.Group):
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def main(debug: bool) -> None:
     """Rehearse, run and judge multi-turn RL jobs for a tool-calling agent."""
+
+
+main.add_command(dataset)
+main.add_command(play)
