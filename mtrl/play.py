@@ -7,8 +7,10 @@ parts. The answer is read for display once the game is over, never before.
 
 from __future__ import annotations
 
+import io
 import random
 import re
+import sys
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -46,9 +48,11 @@ def play(task: str, row_id: str | None, seed: int | None) -> None:
     game = load_task(task)
     prompt, episode = _choose(game, folder_of(task), row_id, seed)
     console = Console(highlight=False)
-    play_episode(episode, console, click.get_text_stream("stdin", errors="replace"))
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # what is not UTF-8 is a bad guess, not a crash
+    play_episode(episode, console, sys.stdin)
     show_reward(console, episode)
-    identity: Any = getattr(game, "identity", None)
+    identity = getattr(game, "identity", None)
     if identity is not None:
         console.print(Text(f"It was {identity(prompt).upper()}."))
 

@@ -32,7 +32,7 @@ def played(game: Game, known: Knowledge, in_dictionary: bool) -> str:
     if game.over:
         lines.append("Not solved: no attempts are left. The game is over.")
         return "\n".join(lines)
-    return "\n".join([*lines, *known_lines(known), _attempts_line(game.attempts_left)])
+    return "\n".join([*lines, *known_lines(known), f"Attempts left: {game.attempts_left}"])
 
 
 def known_lines(known: Knowledge) -> list[str]:
@@ -57,7 +57,7 @@ def _yellow(known: Knowledge, letter: str) -> str:
         text += " in all"
     places = sorted(known.ruled_out.get(letter, ()))
     if places:
-        text += f", not in place {_or(str(at + 1) for at in places)}"
+        text += f", not in place {' or '.join(str(at + 1) for at in places)}"
     return text
 
 
@@ -72,11 +72,3 @@ def _times(count: int) -> str:
 
 def _letters(letters: tuple[str, ...]) -> str:
     return ", ".join(letter.upper() for letter in letters)
-
-
-def _or(items) -> str:
-    return " or ".join(items)
-
-
-def _attempts_line(left: int) -> str:
-    return f"Attempts left: {left}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.wordle.candidates import best_expected_hits, candidate_count, expected_hits
@@ -113,7 +113,7 @@ class RewardParts:
 
     outcome: float
     shaping: float
-    """Clipped to [-1, 1] in the default reward; 0 in the summed one."""
+    """In [-1, 1]."""
     weight: float
     turns: tuple[TurnScore, ...]
     per_turn: tuple[float, ...]
@@ -222,59 +222,3 @@ def _parts(
     shares[-1] += outcome - weight * unplayed / max(1, count)
     shaping = math.fsum([*(score.score for score in scores), -unplayed]) / max(1, count)
     return RewardParts(outcome, clip(shaping), weight, scores, tuple(shares))
-
-
-@dataclass(frozen=True, slots=True)
-class SummedTable:
-    """Constants of the summed reward: an example of what not to do."""
-
-    solve: float = 0.99
-    """The guess that solves."""
-    green: float = 0.20
-    yellow: float = 0.10
-    """Per mark of a guess that does not solve: paid again at every guess, for the same clue."""
-    broken_clue: float = -0.10
-    """Per known clue broken."""
-    repeat: float = -0.30
-    malformed: float = -0.30
-    lost: float = -1.00
-    """Once, when the game ends unsolved."""
-
-
-def summed_reward(turns: Sequence[Turn], table: SummedTable = SummedTable()) -> RewardParts:
-    """A sum of per-guess scores: it pays for a long game. For audits only.
-
-    A first-turn solve earns 0.99, a solve in turn 3 commonly more than 1.6, and a loss is often
-    above zero, so a policy learns to delay the answer.
-    """
-    scores = score_turns(turns)
-    shares = [
-        _summed_turn(turn, score, table) for turn, score in zip(turns, scores, strict=True)
-    ] or [0.0]
-    guesses = [turn.guess for turn in turns if turn.guess]
-    if not guesses or guesses[-1].marks != SOLVED:
-        shares[-1] += table.lost
-    return RewardParts(math.fsum(shares), 0.0, 0.0, scores, tuple(shares))
-
-
-def _summed_turn(turn: Turn, score: TurnScore, table: SummedTable) -> float:
-    if turn.guess is None:
-        return table.malformed
-    if turn.guess.marks == SOLVED:
-        return table.solve
-    seen = score.violations
-    broken = seen.broken_green + seen.lost_yellow + seen.reused_grey
-    marks = turn.guess.marks
-    return (
-        table.green * marks.count("G")
-        + table.yellow * marks.count("Y")
-        + table.broken_clue * broken
-        + table.repeat * seen.repeat
-    )
-
-
-REWARDS: dict[str, Callable[[Sequence[Turn]], RewardParts]] = {
-    "default": default_reward,
-    "summed": summed_reward,
-}
-"""Name -> reward. `default` is for training; `summed` shows what an audit must find."""

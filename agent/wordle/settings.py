@@ -5,13 +5,20 @@ The runtime's environment chooses; an argument to `WordleTask` overrules it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.wordle.reward import REWARDS
+from agent.wordle.reward import RewardParts, Turn, default_reward
+from agent.wordle.reward_summed import summed_reward
+
+REWARDS: dict[str, Callable[[Sequence[Turn]], RewardParts]] = {
+    "default": default_reward,
+    "summed": summed_reward,
+}
+"""Name -> reward. `default` is for training; `summed` shows what an audit must find."""
 
 REWARD = "WORDLE_REWARD"
-"""Environment variable: a name in `reward.REWARDS`."""
+"""Environment variable: a name in REWARDS."""
 PER_TURN = "WORDLE_REWARD_PER_TURN"
 """Environment variable: 1 reports one reward a turn (for advantage methods that want it)."""
 SWITCH = {"": False, "0": False, "false": False, "1": True, "true": True}

@@ -22,9 +22,9 @@ from agent.wordle.prompts import (
     TOOL_NAME,
 )
 from agent.wordle.recovery import find_move
-from agent.wordle.reward import REWARDS, RewardParts, Turn, Violations
+from agent.wordle.reward import RewardParts, Turn, Violations
 from agent.wordle.row import Row, guess_fault, parse_row
-from agent.wordle.settings import RewardSettings, from_environment
+from agent.wordle.settings import REWARDS, RewardSettings, from_environment
 
 
 @dataclass(frozen=True, slots=True)
