@@ -32,6 +32,10 @@ class StopReason(StrEnum):
     """The policy endpoint kept failing after retries."""
     CANCELLED = "cancelled"
     """The runtime shut down or the caller gave up."""
+    BAD_ROW = "bad_row"
+    """The payload or its row could not be read; nothing was sampled."""
+    TASK_ERROR = "task_error"
+    """The task's own code failed."""
 
 
 class TaskFormatError(ValueError):

@@ -7,8 +7,10 @@ or a credential; a reader joins the answer from the dataset by `row_id`.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from agent.chat import Sample
 
 SCHEMA_VERSION = 1
 """Raised whenever a field changes its meaning or disappears; readers refuse a newer one."""
@@ -63,8 +65,38 @@ class Trace:
     schema_version: int = field(default=SCHEMA_VERSION)
 
     def to_json(self) -> str:
-        """One line of JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
+        """One line of JSON, in ASCII: a model's text may hold what UTF-8 cannot."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+class TurnLog:
+    """The turns of a rollout while it runs."""
+
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+
+    def sampled(self, sample: Sample) -> None:
+        """Begin a turn with the policy's answer."""
+        self.turns.append(
+            Turn(
+                text=sample.text,
+                reasoning=sample.reasoning,
+                moves=(),
+                finish_reason=sample.finish_reason,
+                prefill_tokens=sample.prefill_tokens,
+                sample_tokens=sample.sample_tokens,
+                seconds=round(sample.seconds, 4),
+            )
+        )
+
+    def moved(self, move: Move) -> None:
+        """Add a move to the current turn."""
+        self.turns[-1] = replace(self.turns[-1], moves=(*self.turns[-1].moves, move))
+
+    def idle(self) -> list[Turn]:
+        """The latest turns in a row that made no move."""
+        moving = (n for n in range(len(self.turns), 0, -1) if self.turns[n - 1].moves)
+        return self.turns[next(moving, 0) :]
 
 
 def parse_trace(line: str) -> Trace:
