@@ -1,0 +1,138 @@
+"""Scripted Wordle players for a rehearsal: yardsticks, and adversaries that look for a flaw.
+
+Each sees what a policy sees, the marks in its own conversation. Needs NumPy; stays out of the
+deployed agent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.wordle.behaviours import BEHAVIOUR_SPACE, BEHAVIOURS, Marks
+from agent.wordle.game import WORD_LENGTH, word_levels
+
+_HABITS = list(BEHAVIOURS)
+_PATTERN_WEIGHTS = 3 ** np.arange(WORD_LENGTH)
+_PATTERNS = 3**WORD_LENGTH
+PLAUSIBLE_LEVEL = 35
+"""SCOWL class up to which the solver thinks a word likely to be an answer."""
+LIKELY, UNLIKELY = 1.0, 0.02
+"""The solver's prior weight of a word up to and above that class."""
+
+
+def play(word: str) -> dict[str, Any]:
+    """The tool call that plays a word."""
+    return {"tool": "guess_word", "arguments": json.dumps({"guess": word})}
+
+
+def random_word(known: Marks, turn: int, draw: float) -> dict[str, Any]:
+    """Any dictionary word, whatever the clues say."""
+    return play(_dictionary()[int(draw * len(_dictionary()))])
+
+
+def consistent_word(known: Marks, turn: int, draw: float) -> dict[str, Any]:
+    """Any dictionary word that fits all clues."""
+    fitting = _fitting(known)
+    return play(_dictionary()[fitting[int(draw * len(fitting))]])
+
+
+def solver(known: Marks, turn: int, draw: float) -> dict[str, Any]:
+    """The word whose marks are expected to tell the most about the answer (greedy entropy)."""
+    return play(_dictionary()[_best_guess(known)])
+
+
+def repeater(known: Marks, turn: int, draw: float) -> dict[str, Any]:
+    """The same word every time."""
+    return play("crane")
+
+
+def talker(known: Marks, turn: int, draw: float) -> dict[str, Any]:
+    """Never makes a move."""
+    return {"text": "I am still thinking about which word would be best here."}
+
+
+def flooder(known: Marks, turn: int, draw: float) -> dict[str, Any]:
+    """Calls the tool with what is no word."""
+    return play("??" + "x" * (turn + 1))
+
+
+PLAYERS: dict[str, Callable[[Marks, int, float], dict[str, Any]]] = {
+    "random": random_word,
+    "consistent": consistent_word,
+    "solver": solver,
+    "repeater": repeater,
+    "talker": talker,
+    "flooder": flooder,
+}
+"""Names under which a rehearsal offers them."""
+
+
+@lru_cache(maxsize=1)
+def _dictionary() -> tuple[str, ...]:
+    return tuple(sorted(word_levels()))
+
+
+def _fitting(known: Marks) -> NDArray[np.intp]:
+    """Dictionary indices of the words that fit all clues; all of them before the first."""
+    if not known:
+        return np.arange(len(_dictionary()))
+    fits = BEHAVIOUR_SPACE.features_HA(known)[_HABITS.index("fits_all_clues")]
+    fitting = np.flatnonzero(fits[: len(_dictionary())])
+    return fitting if len(fitting) else np.arange(len(_dictionary()))
+
+
+@lru_cache(maxsize=4096)
+def _best_guess(known: Marks) -> int:
+    fitting = _fitting(known)
+    weights = _prior()[fitting]
+    if len(fitting) <= 2:
+        return int(fitting[int(np.argmax(weights))])
+    letters = _letters()
+    share = weights / weights.sum()
+    guesses = np.arange(len(letters)) if len(known) else _openers()
+    bits = np.array([_entropy(_patterns(letters[fitting], letters[g]), share) for g in guesses])
+    bits[np.isin(guesses, fitting)] += share.max() * 0.5  # it may be the answer itself
+    return int(guesses[int(np.argmax(bits))])
+
+
+def _entropy(patterns: NDArray[np.int64], share: NDArray[np.float64]) -> float:
+    mass = np.bincount(patterns, weights=share, minlength=_PATTERNS)
+    mass = mass[mass > 0]
+    return float(-(mass * np.log2(mass)).sum())
+
+
+def _patterns(answers_AL: NDArray[np.int8], guess_L: NDArray[np.int8]) -> NDArray[np.int64]:
+    """Marks of one guess against many answers, as base-3 numbers (2 green, 1 yellow)."""
+    green = answers_AL == guess_L
+    marks = np.where(green, 2, 0)
+    for place, letter in enumerate(guess_L):
+        free = ((answers_AL == letter) & ~green).sum(axis=1)
+        earlier = [p for p in range(place) if guess_L[p] == letter]
+        used = (marks[:, earlier] == 1).sum(axis=1) if earlier else 0
+        marks[:, place] = np.where(green[:, place], 2, np.where(free - used > 0, 1, 0))
+    return marks @ _PATTERN_WEIGHTS
+
+
+@lru_cache(maxsize=1)
+def _letters() -> NDArray[np.int8]:
+    text = "".join(_dictionary()).encode()
+    return (np.frombuffer(text, np.uint8) - 97).reshape(-1, WORD_LENGTH).astype(np.int8)
+
+
+@lru_cache(maxsize=1)
+def _prior() -> NDArray[np.float64]:
+    levels = word_levels()
+    likely = [levels[word] <= PLAUSIBLE_LEVEL for word in _dictionary()]
+    return np.where(likely, LIKELY, UNLIKELY)
+
+
+def _openers() -> NDArray[np.intp]:
+    """The dictionary's 50 words of the most frequent letters: enough to open with."""
+    frequency = BEHAVIOUR_SPACE.features_HA(())[_HABITS.index("prefers_frequent_letters")]
+    return np.argsort(-frequency[: len(_dictionary())], kind="stable")[:50]
