@@ -10,6 +10,7 @@ import click
 from mtrl.dataset.cli import dataset
 from mtrl.errors import MtrlError
 from mtrl.play import play
+from mtrl.rehearse.command import rehearse
 
 
 class _Group(click.Group):
@@ -35,3 +36,4 @@ def main(debug: bool) -> None:
 
 main.add_command(dataset)
 main.add_command(play)
+main.add_command(rehearse)

@@ -96,11 +96,15 @@ class S3Api:
         found = self._objects.list(f"s3://{bucket}/{query.get('prefix', '')}")
         rest = [info for info in found if info.key > after]
         shown, more = rest[:size], len(rest) > size
-        token = f"<NextContinuationToken>{escape(shown[-1].key)}</NextContinuationToken>"
+        token = (
+            f"<NextContinuationToken>{escape(shown[-1].key)}</NextContinuationToken>"
+            if more
+            else ""
+        )
         return _xml(
             f"<ListBucketResult {_NAMESPACE}><Name>{escape(bucket)}</Name>"
             f"<KeyCount>{len(shown)}</KeyCount><MaxKeys>{size}</MaxKeys>"
-            f"<IsTruncated>{str(more).lower()}</IsTruncated>{token if more else ''}"
+            f"<IsTruncated>{str(more).lower()}</IsTruncated>{token}"
             f"{''.join(map(_entry, shown))}</ListBucketResult>"
         )
 
