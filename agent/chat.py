@@ -15,6 +15,8 @@ from typing import Any
 
 MODEL_ID = "default"
 """The Job Runtime serves one model, the policy, under this name."""
+MAX_BRACKETS = 200
+"""Arguments with more are malformed: no tool needs them, and deep nesting breaks what copies it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class ToolCall:
     @property
     def well_formed(self) -> bool:
         """True when the arguments are a JSON object (or empty)."""
+        if self.arguments.count("[") + self.arguments.count("{") > MAX_BRACKETS:
+            return False
         try:
             return not self.arguments.strip() or isinstance(json.loads(self.arguments), dict)
         except (ValueError, RecursionError):

@@ -19,15 +19,13 @@ from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Literal, TypeVar
 
-import httpx
-
+from agent.connection import ConnectionFailedError, ConnectionPool, Reply
 from agent.credentials import CredentialsError, TokenCache
 from agent.payload import PayloadError, Trajectory
 from agent.settings import Settings
 
 DONE_MARKERS = ("not in valid status", "Cannot transition trajectory")
 """What the service answers about a trajectory that is already processed."""
-CONNECT_TIMEOUT_S = 5.0
 REPORT_TIMEOUT_S = 20.0
 """One attempt at a report; the service answers in well under a second."""
 BACKOFF_BASE_S = 0.25
@@ -36,9 +34,6 @@ AUTH_ATTEMPTS = 6
 """Refused tokens in a row before the refusal counts as final. The first retry follows at once."""
 RETRIED_STATUS = frozenset({408, 409, 425, 429})
 """Besides every 5xx. 409 is a race on the trajectory unless it bears a done marker."""
-MAX_CONNECTIONS = 256
-"""Room for 128 rollouts with a request each, and their reports."""
-KEEPALIVE_S = 30.0
 MAX_REASON_CHARS = 300
 T = TypeVar("T")
 _SECRET = re.compile(r"sagemaker-api-key-[A-Za-z0-9+/=_-]+|(?i:bearer)\s+\S+")
@@ -130,6 +125,7 @@ class JobRuntime:
     def __init__(
         self,
         tokens: TokenCache | None = None,
+        pool: ConnectionPool | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -138,7 +134,7 @@ class JobRuntime:
         self.clock = clock
         self._sleep = sleep
         self._random = random.SystemRandom()
-        self._client: httpx.AsyncClient | None = None
+        self._pool = pool or ConnectionPool()
 
     async def complete(
         self, trajectory: Trajectory, status: Literal["ready", "failed"], deadline: Deadline
@@ -205,7 +201,13 @@ class JobRuntime:
             try:
                 async with asyncio.timeout(min(attempt_s, remaining)):
                     return read(await self._attempt(trajectory, path, body, headers))
-            except (TimeoutError, CredentialsError, httpx.TransportError, ValueError) as error:
+            except (
+                TimeoutError,
+                CredentialsError,
+                ConnectionFailedError,
+                ValueError,
+                RecursionError,
+            ) as error:
                 fault = _RetryableError(_describe(error, attempt_s))
                 timed_out = isinstance(error, TimeoutError)
             except _RetryableError as error:
@@ -231,33 +233,20 @@ class JobRuntime:
     ) -> bytes:
         region = trajectory.region or ""
         token = await self._tokens.token(region)
-        response = await self._open_client().post(
+        reply = await self._pool.post(
             f"{trajectory.endpoint}{path}",
-            content=body,
-            headers={
+            {
                 "Content-Type": "application/json",
                 "Authorization": f"Bearer {token}",
                 **(headers or {}),
             },
+            body,
         )
-        if response.status_code in (401, 403):
+        if reply.status in (401, 403):
             self._tokens.drop(region, token)
-        if response.status_code != 200:
-            raise _classify(response)
-        return response.content
-
-    def _open_client(self) -> httpx.AsyncClient:
-        """The one client, made at the first call: on the loop that uses it, after any snapshot."""
-        if self._client is None:
-            self._client = httpx.AsyncClient(
-                timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
-                limits=httpx.Limits(
-                    max_connections=MAX_CONNECTIONS,
-                    max_keepalive_connections=MAX_CONNECTIONS,
-                    keepalive_expiry=KEEPALIVE_S,
-                ),
-            )
-        return self._client
+        if reply.status != 200:
+            raise _classify(reply)
+        return reply.body
 
     def _backoff(self, failures: int, asked: float | None) -> float:
         """Seconds to wait: full jitter, on top of what the server asked for.
@@ -270,37 +259,36 @@ class JobRuntime:
         )
         return jitter if asked is None else asked + min(jitter, BACKOFF_BASE_S)
 
-    async def aclose(self) -> None:
-        """Close the connections; the object makes new ones when used again."""
-        if self._client is not None:
-            client, self._client = self._client, None
-            await client.aclose()
+    def close(self) -> None:
+        """Close the idle connections."""
+        self._pool.close()
 
 
-def _classify(response: httpx.Response) -> Exception:
+def _classify(reply: Reply) -> Exception:
     """What a reply other than 200 means for the call."""
-    status, message = response.status_code, _message(response)
+    status, message = reply.status, _message(reply.body)
     text = f"{status} {message}".strip()
     if any(marker in message for marker in DONE_MARKERS):
         return TrajectoryProcessedError(text, status)
     if status == 404:
         return TrajectoryUnknownError(f"the service does not know this trajectory: {text}", status)
     if status in (401, 403) or status in RETRIED_STATUS or status >= 500:
-        return _RetryableError(text, retry_after(response.headers.get("retry-after")), status)
+        asked = reply.headers.get(b"retry-after", b"").decode("latin-1")
+        return _RetryableError(text, retry_after(asked), status)
     return CallRefusedError(text, status)
 
 
-def _message(response: httpx.Response) -> str:
+def _message(body: bytes) -> str:
     """The server's own words, shortened and without anything that looks like a token."""
-    text = " ".join(response.text[: 4 * MAX_REASON_CHARS].split())
-    return _SECRET.sub("[token]", text)[:MAX_REASON_CHARS]
+    text = body[: 4 * MAX_REASON_CHARS].decode("utf-8", "replace")
+    return _SECRET.sub("[token]", " ".join(text.split()))[:MAX_REASON_CHARS]
 
 
 def _describe(error: Exception, attempt_s: float) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {attempt_s:g} s"
-    if isinstance(error, httpx.TransportError):
-        return f"connection failed ({type(error).__name__})"
+    if isinstance(error, ConnectionFailedError):
+        return f"connection failed: {error}"
     return str(error)
 
 

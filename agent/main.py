@@ -21,7 +21,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from bedrock_agentcore.runtime import BedrockAgentCoreApp
@@ -57,15 +57,12 @@ class InFlight:
 
     def cancel(self) -> None:
         """Cancel all of them; safe from any thread and from a signal handler."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in list(self._tasks)])
+        self.soon(lambda: [task.cancel() for task in list(self._tasks)])
 
-    async def run(self, work: Any) -> None:
-        """Run a coroutine where the rollouts run."""
-        if self._loop is not None and self._loop.is_running():
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
-        else:
-            work.close()
+    def soon(self, call: Callable[[], Any]) -> None:
+        """Call something on the loop that the rollouts run on, if there has been one."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(call)
 
 
 def create_app(
@@ -84,7 +81,7 @@ def create_app(
     async def lifespan(_: Any) -> AsyncIterator[None]:
         _cancel_on_signal(in_flight)
         yield
-        await in_flight.run(runtime.aclose())
+        in_flight.soon(runtime.close)
 
     app = BedrockAgentCoreApp(lifespan=lifespan)
     app.logger.setLevel(logging.WARNING)  # the SDK logs four lines a rollout

@@ -19,11 +19,11 @@ from strands.models.model import Model
 from agent.chat import MODEL_ID, Sample, ToolCall, format_request, read_completion, read_stream
 from agent.job_runtime import CallRefusedError, Deadline, JobRuntime
 from agent.payload import InferenceParams, Trajectory
+from agent.row import EFFORT
 
 CHAT_PATH = "/v1/chat/completions"
 SAMPLE_TIMEOUT_S = 200.0
 """One attempt at a sample: 8,192 tokens at 40 a second, and still half of the default budget."""
-EFFORT = "reasoning_effort"
 
 
 @dataclass(frozen=True, slots=True)

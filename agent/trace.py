@@ -42,6 +42,12 @@ class Turn:
     sample_tokens: int
     seconds: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object."""
+        fields = {name: getattr(self, name) for name in Turn.__slots__}
+        fields["moves"] = [asdict(move) for move in self.moves]
+        return fields
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
@@ -64,9 +70,15 @@ class Trace:
     """Why the rollout broke, when it did; free of secrets."""
     schema_version: int = field(default=SCHEMA_VERSION)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object; `dataclasses.asdict` without its deep copies."""
+        fields = {name: getattr(self, name) for name in Trace.__slots__}
+        fields["turns"] = [turn.to_dict() for turn in self.turns]
+        return fields
+
     def to_json(self) -> str:
         """One line of JSON, in ASCII: a model's text may hold what UTF-8 cannot."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return json.dumps(self.to_dict(), separators=(",", ":"))
 
 
 class TurnLog:

@@ -1,8 +1,8 @@
 """What a rollout costs the agent: CPU of a warm 5-turn rollout, and of a cold import.
 
 A real agent process plays Wordle over HTTP under a scripted job runtime in another process; the
-agent's CPU time is read from the kernel before and after. The peer, measured in the same run, is the
-same agent with Strands' own OpenAI provider and its default of one client per request.
+agent's CPU time is read from the kernel before and after. The peer, measured in the same run, is
+the same agent with Strands' own OpenAI provider and its default of one client per request.
 
     python -m benchmarks.agent_cost [--rollouts 300] [--concurrency 16] [--max-ms 30]
 
@@ -88,10 +88,11 @@ def serve_peer(port: int) -> None:
     """The agent with Strands' OpenAI provider, which makes a client per request by default."""
     import logging
 
+    from strands.models.openai import OpenAIModel
+
     import agent.policy
     from agent.main import create_app
     from agent.settings import read_settings
-    from strands.models.openai import OpenAIModel
 
     logging.getLogger("strands").setLevel(logging.CRITICAL)  # as the agent does
 
