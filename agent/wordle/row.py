@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.settings import SettingsError, check_effort, check_hint
 from agent.task import TaskFormatError
 from agent.wordle.game import WORD_LENGTH, in_dictionary
 
@@ -47,11 +48,20 @@ def parse_row(text: str) -> Row:
             raise TaskFormatError(f"field {name!r} is missing")
         if not isinstance(fields[name], str) or not fields[name].strip():
             raise TaskFormatError(f"field {name!r} must be a string that is not empty")
-    _check_settings(fields.get("settings", {}))
     answer = _answer(fields["answer"])
-    if re.search(rf"(?<![A-Za-z]){answer}(?![A-Za-z])", fields["prompt"], re.IGNORECASE):
-        raise TaskFormatError("field 'prompt' contains the answer; the policy would read it")
+    settings = fields.get("settings", {})
+    _check_settings(settings)
+    hint = settings.get("prompt_hint")
+    for name, text in (("prompt", fields["prompt"]), ("settings.prompt_hint", hint)):
+        if isinstance(text, str) and _names(text, answer):
+            raise TaskFormatError(f"field {name!r} contains the answer; the policy would read it")
+    _check_setting_values(settings)
     return Row(fields["prompt"], answer, fields["id"])
+
+
+def _names(text: str, answer: str) -> bool:
+    """True when `answer` stands in `text` as a word of its own, in any case."""
+    return re.search(rf"(?<![A-Za-z]){answer}(?![A-Za-z])", text, re.IGNORECASE) is not None
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -72,6 +82,15 @@ def _check_settings(settings: Any) -> None:
         raise TaskFormatError(
             f"field 'settings' has an unknown key {unknown[0]!r}; known: {', '.join(SETTINGS)}"
         )
+
+
+def _check_setting_values(settings: dict[str, Any]) -> None:
+    """By the rollout's own rules, so that a check of the data finds what the rollout would."""
+    try:
+        check_effort("reasoning_effort", settings.get("reasoning_effort"))
+        check_hint("prompt_hint", settings.get("prompt_hint"))
+    except SettingsError as error:
+        raise TaskFormatError(f"field 'settings': {error}") from None
 
 
 def _answer(raw: str) -> str:
