@@ -22,6 +22,8 @@ needed."""
 UNWANTED_TAGS = frozenset({"name", "inflected"})
 """Names that also have a lower-case spelling, and plurals, verbs in -s and regular past forms."""
 
+FILLERS = frozenset({"pends"})
+"""Inflections that carry no tag, because their stem is not in SCOWL up to level 50."""
 OFFENSIVE = frozenset({"abuse", "bigot", "freak", "idiot", "moron", "slave"})
 """Words that demean people or name their abuse. SCOWL's own list of offensive
 words is not in Debian's package; this one is ours, reviewed by hand, and meant to stay short."""
@@ -51,7 +53,7 @@ def answer_pool() -> list[str]:
         labels = set(tags.split(","))
         if "main" in labels and int(level) in COMMONEST and not labels & UNWANTED_TAGS:
             pool.append(word)
-    return sorted(set(pool) - OFFENSIVE - GIVEN_AWAY)
+    return sorted(set(pool) - FILLERS - OFFENSIVE - GIVEN_AWAY)
 
 
 def deal(pool: list[str]) -> dict[str, list[str]]:
