@@ -20,6 +20,8 @@ from agent.wordle.game import WORD_LENGTH, word_levels
 _HABITS = list(BEHAVIOURS)
 _PATTERN_WEIGHTS = 3 ** np.arange(WORD_LENGTH)
 _PATTERNS = 3**WORD_LENGTH
+_BLOCK = 500_000
+"""Patterns that are weighed at once: bounds the memory."""
 PLAUSIBLE_LEVEL = 35
 """SCOWL class up to which the solver thinks a word likely to be an answer."""
 LIKELY, UNLIKELY = 1.0, 0.02
@@ -93,22 +95,50 @@ def _best_guess(known: Marks) -> int:
     weights = _prior()[fitting]
     if len(fitting) <= 2:
         return int(fitting[int(np.argmax(weights))])
-    letters = _letters()
+    guesses = np.arange(len(_dictionary())) if known else _openers()
     share = weights / weights.sum()
-    guesses = np.arange(len(letters)) if len(known) else _openers()
-    bits = np.array([_entropy(_patterns(letters[fitting], letters[g]), share) for g in guesses])
+    bits = _entropies(guesses, fitting, share)
     bits[np.isin(guesses, fitting)] += share.max() * 0.5  # it may be the answer itself
     return int(guesses[int(np.argmax(bits))])
 
 
-def _entropy(patterns: NDArray[np.int64], share: NDArray[np.float64]) -> float:
-    mass = np.bincount(patterns, weights=share, minlength=_PATTERNS)
-    mass = mass[mass > 0]
-    return float(-(mass * np.log2(mass)).sum())
+def _entropies(
+    guesses: NDArray[np.intp], fitting: NDArray[np.intp], share: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Bits that each guess is expected to tell, when `fitting` words have these shares."""
+    bits = []
+    rows = max(1, _BLOCK // len(fitting))
+    for block in np.array_split(guesses, -(-len(guesses) // rows)):
+        patterns = _patterns_GA()[np.ix_(block, fitting)].astype(np.intp)
+        patterns += _PATTERNS * np.arange(len(block))[:, None]
+        mass = np.bincount(
+            patterns.ravel(), np.tile(share, len(block)), minlength=_PATTERNS * len(block)
+        ).reshape(len(block), _PATTERNS)
+        logs = np.log2(mass, out=np.zeros_like(mass), where=mass > 0)
+        bits.append(-(mass * logs).sum(axis=1))
+    return np.concatenate(bits)
+
+
+@lru_cache(maxsize=1)
+def _patterns_GA() -> NDArray[np.uint8]:
+    """Marks of every word as a guess (G) against every word as the answer (A), as base-3 numbers
+    (2 green, 1 yellow): 22 MB, a fraction of a second, once a process."""
+    letters = _letters()
+    at_XLA = np.arange(26)[:, None, None] == letters.T
+    # Green counts 1 for being in the word and 1 more for the place.
+    marks_XLA = (at_XLA.any(axis=1, keepdims=True) + at_XLA.astype(np.uint8)).astype(np.uint8)
+    marks_XLA *= _PATTERN_WEIGHTS.astype(np.uint8)[:, None]
+    table = np.zeros((len(letters), len(letters)), np.uint8)
+    for place in range(WORD_LENGTH):
+        table += marks_XLA[letters[:, place], place]
+    for guess, word in enumerate(_dictionary()):
+        if len(set(word)) < WORD_LENGTH:  # copies of a letter share the answer's copies
+            table[guess] = _patterns(letters, letters[guess])
+    return table
 
 
 def _patterns(answers_AL: NDArray[np.int8], guess_L: NDArray[np.int8]) -> NDArray[np.int64]:
-    """Marks of one guess against many answers, as base-3 numbers (2 green, 1 yellow)."""
+    """Marks of one guess, whatever its letters, against many answers, as base-3 numbers."""
     green = answers_AL == guess_L
     marks = np.where(green, 2, 0)
     for place, letter in enumerate(guess_L):
