@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -60,11 +60,10 @@ class WordleBehaviours:
     word_habits = BEHAVIOURS
     format_habits = FORMATS
 
-    @cached_property
+    @property
     def candidates(self) -> tuple[str, ...]:
         """The A words that can be played: the dictionary, then the invented ones."""
-        words = sorted(word_levels())
-        return (*words, *_invented(words, INVENTED_WORDS))
+        return _candidates()
 
     def read(self, messages: Iterable[Mapping[str, Any]]) -> Marks:
         """What the conversation tells about the answer."""
@@ -173,6 +172,12 @@ class WordleBehaviours:
 
 
 BEHAVIOUR_SPACE = WordleBehaviours()
+
+
+@cache
+def _candidates() -> tuple[str, ...]:
+    words = sorted(word_levels())
+    return (*words, *_invented(words, INVENTED_WORDS))
 
 
 def _text(content: Any) -> str:

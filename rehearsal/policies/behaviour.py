@@ -27,10 +27,15 @@ CACHED_STATES = 128
 class BehaviourSpace(Protocol):
     """What a task's folder tells about its moves (module `behaviours`, `BEHAVIOUR_SPACE`)."""
 
-    word_habits: Mapping[str, tuple[str, float]]
-    """Behaviour in the choice of a move -> (what it does, weight before training)."""
-    format_habits: Mapping[str, tuple[str, float]]
-    """Behaviour in the form of a move -> the same; a tool call is the alternative at 0."""
+    @property
+    def word_habits(self) -> Mapping[str, tuple[str, float]]:
+        """Behaviour in the choice of a move -> (what it does, weight before training)."""
+        ...
+
+    @property
+    def format_habits(self) -> Mapping[str, tuple[str, float]]:
+        """Behaviour in the form of a move -> the same; a tool call is the alternative at 0."""
+        ...
 
     @property
     def candidates(self) -> tuple[str, ...]:
@@ -70,6 +75,21 @@ class _Choice:
     mean_H: NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A drawn move and how it is sent."""
+
+    form: str
+    """TOOL_FORM or the name of a format habit."""
+    move: int
+    """Index among the space's candidates."""
+    form_logprob: float
+    probability_A: NDArray[np.float64]
+    """What the move was drawn from."""
+    score_K: NDArray[np.float32]
+    """Gradient of the choice's log-probability by the weights."""
+
+
 class BehaviourPolicy:
     """One set of weights over a task's behaviours. Immutable: a new step makes a new policy."""
 
@@ -83,22 +103,36 @@ class BehaviourPolicy:
 
     async def sample(self, request: ChatRequest, draw: Callable[[int, str], float]) -> Sample:
         """Draw a form, then a move; see Policy.sample."""
-        turn = request.turn
-        form_p = _softmax(np.array([0.0, *self.weights_K[self._moves :]]), request.temperature)
-        form_i = _draw(form_p, draw(turn, "form"))
-        choice = self._choice(self.space.read(request.messages), request.temperature, request.top_p)
-        move_i = _draw(choice.probability_A, draw(turn, "move"))
-        form = self._forms[form_i]
-        ids, logprobs = self._written.tokens(
-            form, move_i, choice.probability_A, float(np.log(form_p[form_i]))
+        chosen = self.choose(
+            self.space.read(request.messages),
+            lambda purpose: draw(request.turn, purpose),
+            request.temperature,
+            request.top_p,
         )
-        return self._answer(
-            request,
-            form,
-            move_i,
-            ids,
-            logprobs,
-            self._score(choice, move_i, form_p, form_i, request.temperature),
+        ids, logprobs = self._written.tokens(
+            chosen.form, chosen.move, chosen.probability_A, chosen.form_logprob
+        )
+        return self._answer(request, chosen, ids, logprobs)
+
+    def choose(
+        self, state: Hashable, draw: Callable[[str], float], temperature: float, top_p: float = 1.0
+    ) -> Chosen:
+        """The choice behind an answer, before it is written as tokens.
+
+        Args:
+            state: what `BehaviourSpace.read` made of the conversation.
+            draw: purpose -> a number in [0, 1).
+        """
+        form_p = _softmax(np.array([0.0, *self.weights_K[self._moves :]]), temperature)
+        form_i = _draw(form_p, draw("form"))
+        choice = self._choice(state, temperature, top_p)
+        move_i = _draw(choice.probability_A, draw("move"))
+        return Chosen(
+            form=self._forms[form_i],
+            move=move_i,
+            form_logprob=float(np.log(form_p[form_i])),
+            probability_A=choice.probability_A,
+            score_K=self._score(choice, move_i, form_p, form_i, temperature),
         )
 
     def _choice(self, state: Hashable, temperature: float, top_p: float) -> _Choice:
@@ -132,13 +166,11 @@ class BehaviourPolicy:
     def _answer(
         self,
         request: ChatRequest,
-        form: str,
-        move_i: int,
+        chosen: Chosen,
         ids: tuple[int, ...],
         logprobs: tuple[float, ...],
-        score: NDArray[np.float32],
     ) -> Sample:
-        move = self.space.move(move_i, form)
+        move = self.space.move(chosen.move, chosen.form)
         cut = len(ids) > request.max_tokens
         calls = ()
         if "tool" in move and not cut:
@@ -152,7 +184,7 @@ class BehaviourPolicy:
             prefill_tokens=tokens.prefill_tokens(
                 {"messages": request.messages, "tools": list(request.tools)}
             ),
-            score_K=score,
+            score_K=chosen.score_K,
         )
 
 
