@@ -47,8 +47,10 @@ class WordleEpisode:
         self._game = Game(row.answer)
         self._known = Knowledge()
         self._moves: list[_Played] = []
+        self._parts: RewardParts | None = None
+        """The reward of `_moves`, once it has been asked for."""
         self._lock = threading.Lock()
-        """Guards the three above: Strands runs the tool calls of one message in threads."""
+        """Guards the four above: tool calls of one message may run in threads."""
 
     @cached_property
     def tools(self) -> list[Any]:
@@ -87,6 +89,7 @@ class WordleEpisode:
         with self._lock:
             if self.done:
                 return narration.GAME_OVER
+            self._parts = None
             fault = guess_fault(raw)
             if fault:
                 self._moves.append(_Played(Turn(None, as_text)))
@@ -103,7 +106,11 @@ class WordleEpisode:
 
     def reward_parts(self) -> RewardParts:
         """The reward so far and what it is made of."""
-        return REWARDS[self._settings.reward]([move.turn for move in self._moves])
+        with self._lock:
+            if self._parts is None:
+                turns = [move.turn for move in self._moves]
+                self._parts = REWARDS[self._settings.reward](turns)
+            return self._parts
 
     def reward(self) -> float | list[float]:
         """One float for the episode, or one a turn with the same sum when so configured.
