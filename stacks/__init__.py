@@ -1,0 +1,1 @@
+"""What gets provisioned: settings, one module a stack, and the constructs and handlers they use."""

@@ -1,0 +1,1 @@
+"""The reusable pieces that the stacks assemble."""

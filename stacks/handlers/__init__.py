@@ -1,0 +1,1 @@
+"""The Lambda sources: boto3 and the standard-library part of `mtrl.job`, nothing else."""
