@@ -19,13 +19,14 @@ from mtrl.errors import InputError, MtrlError
 from mtrl.job import hyperparameters
 from mtrl.pricing import TokenCounts, prices_for, token_cost_usd
 from mtrl.rehearse.display import RunDisplay, comparison
+from mtrl.rehearse.display import lessons as lessons_table
 from mtrl.rehearse.environment import MODEL, create_environment, upload
 from mtrl.rehearse.processes import LocalParts, local_parts
 from mtrl.rehearse.results import (
     Figures,
     agent_hash,
     file_hash,
-    learned_in_words,
+    lessons,
     write_summary,
 )
 from mtrl.rehearse.run import Rehearsal, document_hashes, stopped_cleanly
@@ -250,9 +251,8 @@ def _show(console: Console, run: Rehearsal, found: dict[str, Any], folder: Path)
     console.print(comparison(rows))
     learned = folder / LEARNED_FILE
     if learned.exists():
-        console.print("\nwhat the reward taught the policy")
-        for sentence in learned_in_words(json.loads(learned.read_text())):
-            console.print(f"  {sentence}")
+        console.print()
+        console.print(lessons_table(lessons(json.loads(learned.read_text()))))
     console.print(
         f"\nMLflow: mlflow ui --backend-store-uri sqlite:///{folder}/service/mlflow.db",
         soft_wrap=True,

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from mtrl.job.progress import JobView
 from mtrl.pricing import TokenPrices, token_cost_usd
-from mtrl.rehearse.results import Figures
+from mtrl.rehearse.results import Figures, Lesson
 
 BAR_WIDTH = 16
 LIVE_UPDATES_PER_S = 4
@@ -99,9 +99,9 @@ class RunDisplay:
 
 
 def comparison(named: Sequence[tuple[str, Figures]]) -> Table:
-    """A table of evaluated policies."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("held-out words, temperature 1.0")
+    """A table of evaluated policies, at most 76 columns wide."""
+    table = Table(title="held-out rows at temperature 1.0", title_justify="left", box=None)
+    table.add_column("policy")
     for heading in ("solved", "95% interval", "mean reward", "turns to solve"):
         table.add_column(heading, justify="right")
     for name, f in named:
@@ -112,5 +112,18 @@ def comparison(named: Sequence[tuple[str, Figures]]) -> Table:
             f"{low:.1%} to {high:.1%}",
             f"{f.mean_reward:+.3f}",
             f"{f.mean_turns_solved:.2f}" if f.mean_turns_solved else "-",
+        )
+    return table
+
+
+def lessons(learned: Sequence[Lesson]) -> Table:
+    """What a training did to each behaviour, strongest change first."""
+    table = Table(title="what the reward taught the policy", title_justify="left", box=None)
+    table.add_column("it ...")
+    for heading in ("now", "before", "after"):
+        table.add_column(heading, justify="right" if heading != "now" else "left", no_wrap=True)
+    for lesson in learned:
+        table.add_row(
+            lesson.meaning, lesson.change, f"{lesson.before:+.2f}", f"{lesson.after:+.2f}"
         )
     return table

@@ -62,11 +62,27 @@ def _turns(line: Mapping[str, Any]) -> int:
     return turns if isinstance(turns, int) else len(trace.get("turns", ()))
 
 
-def learned_in_words(learned: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One sentence a behaviour that changed, the strongest change first."""
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What training did to one behaviour."""
+
+    meaning: str
+    """What the behaviour does, as a verb phrase."""
+    change: str
+    """"much more often", "a little less often", ..."""
+    before: float
+    after: float
+
+
+def lessons(learned: Sequence[Mapping[str, Any]]) -> list[Lesson]:
+    """The behaviours whose weight changed, strongest change first.
+
+    Args:
+        learned: behaviours.json of a model package.
+    """
     changes = sorted(learned, key=lambda item: -abs(item["after"] - item["before"]))
     return [
-        f"{item['meaning']}: {how} ({item['before']:+.2f} -> {item['after']:+.2f})"
+        Lesson(item["meaning"], how, item["before"], item["after"])
         for item in changes
         if (how := _how(item["after"] - item["before"]))
     ]
