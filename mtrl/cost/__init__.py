@@ -1,0 +1,1 @@
+"""What a job will cost, what it has cost, and what any counts of tokens cost."""
