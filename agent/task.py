@@ -78,7 +78,11 @@ class Episode(Protocol):
 
 @runtime_checkable
 class Task(Protocol):
-    """A task's entry point: `load_task(name)` returns one."""
+    """A task's entry point: `load_task(name)` returns one.
+
+    A task may also have `identity(prompt) -> str`: what makes two rows the same. Checks of the
+    data use it to find duplicates and overlap; without it they compare the prompts.
+    """
 
     name: str
 

@@ -15,6 +15,8 @@ from agent.task import TaskFormatError
 from agent.wordle.game import WORD_LENGTH, in_dictionary
 
 LETTERS = re.compile(r"[A-Za-z]+")
+HALF_PAIR = re.compile("[\ud800-\udfff]")
+"""JSON can spell it, but no request to the policy can carry it."""
 REQUIRED = ("prompt", "answer", "id")
 SETTINGS = ("reasoning_effort", "prompt_hint")
 """Keys of the optional field `settings`, which the rollout reads, not the task."""
@@ -48,6 +50,8 @@ def parse_row(text: str) -> Row:
             raise TaskFormatError(f"field {name!r} is missing")
         if not isinstance(fields[name], str) or not fields[name].strip():
             raise TaskFormatError(f"field {name!r} must be a string that is not empty")
+        if not fields[name].isascii() and HALF_PAIR.search(fields[name]):
+            raise TaskFormatError(f"field {name!r} has half a surrogate pair; use whole characters")
     answer = _answer(fields["answer"])
     settings = fields.get("settings", {})
     _check_settings(settings)

@@ -114,10 +114,18 @@ def _prompts(rows: Iterable[_Row]) -> Iterator[Record]:
             yield Record(line, None, f"column {column!r} must be a string, not {kind}")
         elif not value.strip():
             yield Record(line, None, f"column {column!r} is empty")
-        elif len(value.encode("utf-8", "replace")) > MAX_PROMPT_BYTES:
-            yield Record(line, None, f"column {column!r} is over {MAX_PROMPT_BYTES:,} bytes")
         else:
-            yield Record(line, value)
+            fault = _prompt_fault(value)
+            yield Record(line, None, f"column {column!r} {fault}") if fault else Record(line, value)
+
+
+def _prompt_fault(prompt: str) -> str:
+    """Why a prompt cannot travel to the agent; empty when it can."""
+    try:
+        size = len(prompt.encode("utf-8"))
+    except UnicodeEncodeError:
+        return "has half a surrogate pair, which is no character"
+    return f"is over {MAX_PROMPT_BYTES:,} bytes" if size > MAX_PROMPT_BYTES else ""
 
 
 def _json_lines(path: Path) -> Iterator[_Row]:

@@ -67,6 +67,7 @@ def test_every_faulty_row_is_listed_with_its_line(tmp_path):
         json.dumps({"prompt": 3}),
         json.dumps({"prompt": None}),
         json.dumps({"prompt": " "}),
+        json.dumps({"prompt": "\ud800"}),
         json.dumps({"prompt": "no JSON"}),
         json.dumps({"prompt": prompt("cranes", "b-1")}),
         json.dumps({"prompt": prompt("qqqqq", "b-2")}),
@@ -76,13 +77,13 @@ def test_every_faulty_row_is_listed_with_its_line(tmp_path):
     path = write(tmp_path / "train.jsonl", good_lines(128) + bad)
     result = run("dataset", "check", path)
     assert result.exit_code == 1
-    unreadable, refused = range(129, 136), range(136, 141)
+    unreadable, refused = range(129, 137), range(137, 142)
     assert findings(path) == [
         *(("train.jsonl", line, "unreadable-row") for line in unreadable),
         *(("train.jsonl", line, "refused-row") for line in refused),
     ]
-    assert f"{path}:137: error: field 'answer' has 6 letters, not 5" in result.output
-    assert f"{path}:138: error: field 'answer' is not in the word list" in result.output
+    assert f"{path}:138: error: field 'answer' has 6 letters, not 5" in result.output
+    assert f"{path}:139: error: field 'answer' is not in the word list" in result.output
 
 
 def test_bytes_that_are_not_utf_8_are_found_on_their_line(tmp_path):

@@ -44,6 +44,7 @@ def test_a_good_row_is_read():
         (row(answer="cr4ne"), "'answer' must have letters a to z only"),
         (row(answer="crâne"), "'answer' must have letters a to z only"),
         (row(answer="qqqqq"), "'answer' is not in the word list"),
+        (row(prompt="\ud800"), "'prompt' has half a surrogate pair"),
         (row(hint="x"), "unknown field 'hint'"),
         (row(settings=[]), "'settings' must be an object"),
         (row(settings={"effort": "low"}), "unknown key 'effort'"),

@@ -221,7 +221,7 @@ def test_calls_from_several_threads_each_get_one_attempt_or_the_end():
 moves = st.sampled_from(words()) | st.text(max_size=8) | st.none()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(moves, min_size=1, max_size=9), st.integers(0, 10**6))
 def test_games_with_the_same_marks_cannot_be_told_apart_by_anything_that_is_said(guesses, seed):
     """So nothing that an episode says depends on the answer but through the marks: no text, no

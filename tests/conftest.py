@@ -1,0 +1,8 @@
+"""What holds for every test: how fast this machine happens to be decides nothing."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
