@@ -98,10 +98,9 @@ def serve_peer(port: int) -> None:
 
     def model(_: Any, rollout: Any, sampled: Any) -> Any:
         class Peer(OpenAIModel):
-            async def stream(self, *args: Any, **kwargs: Any) -> Any:
+            def stream(self, *args: Any, **kwargs: Any) -> Any:
                 sampled(agent.policy.Sample("", "", (), "tool_calls"))
-                async for event in super().stream(*args, **kwargs):
-                    yield event
+                return super().stream(*args, **kwargs)
 
         return Peer(
             client_args={
@@ -204,7 +203,7 @@ def cold_import() -> None:
 
 def main() -> int:
     """Measure both and compare."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rollouts", type=int, default=300)
     parser.add_argument("--concurrency", type=int, default=16)
     parser.add_argument("--max-ms", type=float, default=30.0)
