@@ -6,7 +6,7 @@ RUN := $(VENV)/bin
 UV_VERSION := 0.13.9
 READY := $(VENV)/.ready
 
-.PHONY: help setup rehearsal test check lint types lock pr clean
+.PHONY: help setup rehearsal test check lint types lock pr clean deploy destroy deploy-local destroy-local local-cloud-tools
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -42,5 +42,35 @@ lock: setup ## Refresh the lock file's exports
 
 pr: check test slow ## All that CI runs
 
+CDK := node_modules/.bin/cdk
+CDK_READY := node_modules/.ready
+LOCAL_CLOUD := .local-cloud/venv
+LOCAL_CLOUD_READY := $(LOCAL_CLOUD)/.ready
+ENV ?= dev
+CDK_OPTIONS ?=
+
+$(CDK_READY): package.json package-lock.json
+	@npm ci --silent --no-audit --no-fund --ignore-scripts
+	@touch $@
+
+$(LOCAL_CLOUD_READY): rehearsal/local_cloud/requirements.txt $(READY)
+	@$(RUN)/uv venv --quiet --allow-existing -p $(RUN)/python $(LOCAL_CLOUD)
+	@$(RUN)/uv pip sync --quiet -p $(LOCAL_CLOUD)/bin/python --require-hashes $<
+	@touch $@
+
+deploy: setup $(CDK_READY) ## Deploy to AWS: ENV=dev CDK_OPTIONS="-c run_id=run-2"
+	@$(CDK) deploy --all -c env=$(ENV) $(CDK_OPTIONS)
+
+destroy: setup $(CDK_READY) ## Remove from AWS all that was deployed: ENV=dev
+	@$(CDK) destroy --all -c env=$(ENV) $(CDK_OPTIONS)
+
+local-cloud-tools: setup $(CDK_READY) $(LOCAL_CLOUD_READY) ## Install what the local cloud needs
+
+deploy-local: local-cloud-tools ## Deploy to an account on this machine and train there
+	@$(RUN)/python -m rehearsal.local_cloud deploy -- $(CDK_OPTIONS)
+
+destroy-local: local-cloud-tools ## Remove all of it again and show that nothing is left
+	@$(RUN)/python -m rehearsal.local_cloud destroy
+
 clean: ## Remove what the targets made
-	rm -rf $(VENV) .build runs cdk.out
+	rm -rf $(VENV) .build runs cdk.out node_modules .local-cloud
