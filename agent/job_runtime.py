@@ -12,7 +12,6 @@ import asyncio
 import json
 import math
 import random
-import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from typing import Literal, TypeVar
 from agent.connection import ConnectionFailedError, ConnectionPool, Reply
 from agent.credentials import CredentialsError, TokenCache
 from agent.payload import PayloadError, Trajectory
+from agent.redact import redact
 from agent.settings import Settings
 
 DONE_MARKERS = ("not in valid status", "Cannot transition trajectory")
@@ -34,9 +34,10 @@ AUTH_ATTEMPTS = 6
 """Refused tokens in a row before the refusal counts as final. The first retry follows at once."""
 RETRIED_STATUS = frozenset({408, 409, 425, 429})
 """Besides every 5xx. 409 is a race on the trajectory unless it bears a done marker."""
+RETRIED_ERRORS = ("ThrottlingException", "InternalServiceException", "ServiceQuotaExceeded")
+"""Error types that AWS front ends also send with status 400."""
 MAX_REASON_CHARS = 300
 T = TypeVar("T")
-_SECRET = re.compile(r"sagemaker-api-key-[A-Za-z0-9+/=_-]+|(?i:bearer)\s+\S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +273,9 @@ def _classify(reply: Reply) -> Exception:
         return TrajectoryProcessedError(text, status)
     if status == 404:
         return TrajectoryUnknownError(f"the service does not know this trajectory: {text}", status)
-    if status in (401, 403) or status in RETRIED_STATUS or status >= 500:
+    kind = reply.headers.get(b"x-amzn-errortype", b"").decode("latin-1")
+    passing = any(name in kind or name in message for name in RETRIED_ERRORS)
+    if status in (401, 403) or status in RETRIED_STATUS or status >= 500 or passing:
         asked = reply.headers.get(b"retry-after", b"").decode("latin-1")
         return _RetryableError(text, retry_after(asked), status)
     return CallRefusedError(text, status)
@@ -281,7 +284,7 @@ def _classify(reply: Reply) -> Exception:
 def _message(body: bytes) -> str:
     """The server's own words, shortened and without anything that looks like a token."""
     text = body[: 4 * MAX_REASON_CHARS].decode("utf-8", "replace")
-    return _SECRET.sub("[token]", " ".join(text.split()))[:MAX_REASON_CHARS]
+    return redact(" ".join(text.split()))[:MAX_REASON_CHARS]
 
 
 def _describe(error: Exception, attempt_s: float) -> str:

@@ -7,26 +7,21 @@ reports what it has, then the process ends.
 
 from __future__ import annotations
 
-import sys
-
-if __package__ in (None, ""):  # started as a file: make `agent` importable, and only as a package
-    from pathlib import Path
-
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
 import asyncio
 import contextlib
 import gc
 import logging
 import os
 import signal
+import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from bedrock_agentcore.runtime import BedrockAgentCoreApp
 from starlette.responses import Response
 
+from agent.connection import ConnectionPool
 from agent.job_runtime import JobRuntime
 from agent.rollout import SHUTDOWN_GRACE_S, Rollouts
 from agent.settings import Settings, SettingsError, read_settings
@@ -44,7 +39,7 @@ class InFlight:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @contextlib.contextmanager
-    def current(self) -> Any:
+    def current(self) -> Iterator[None]:
         """Count the current task for as long as the block runs."""
         task = asyncio.current_task()
         assert task is not None
@@ -73,7 +68,7 @@ def create_app(
     Raises:
         SettingsError: AGENT_TASK names no task.
     """
-    runtime = runtime or JobRuntime()
+    runtime = runtime or JobRuntime(pool=ConnectionPool(settings.ca_bundle))
     rollouts = Rollouts(settings, runtime, task or _named_task(settings.task))
     in_flight = InFlight()
 
@@ -106,7 +101,7 @@ def _named_task(name: str) -> Task:
 
 
 @contextlib.contextmanager
-def _busy(app: BedrockAgentCoreApp) -> Any:
+def _busy(app: BedrockAgentCoreApp) -> Iterator[None]:
     """HealthyBusy for as long as the block runs.
 
     Asking for the status at both ends lets the SDK stamp the moment of the change; otherwise it

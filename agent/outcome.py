@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from agent.job_runtime import Deadline
 from agent.payload import Trajectory
+from agent.redact import redact
 from agent.task import Episode, StopReason
 from agent.trace import Trace, TurnLog
 
@@ -99,7 +100,7 @@ class Rollout:
         trace = Trace(
             task=task,
             row_id=self.row_id,
-            job_arn=self.trajectory.job_arn,
+            job_arn=redact(self.trajectory.job_arn),
             trajectory_id=self.trajectory.trajectory_id,
             settings=self.settings,
             turns=tuple(self.log.turns),

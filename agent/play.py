@@ -7,7 +7,6 @@ say to an answer that called no tool.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +17,10 @@ from strands.hooks import AfterToolCallEvent, AfterToolsEvent, HookProvider, Hoo
 from strands.models.model import Model
 from strands.tools.executors import SequentialToolExecutor
 
+from agent.guarded_tool import GuardedTool
 from agent.job_runtime import Deadline
 from agent.task import Episode, StopReason
 from agent.trace import Move, TurnLog
-
-logger = logging.getLogger(__name__)
 
 IDLE_LIMIT = 2
 """Answers in a row without a move, after which the policy has quit."""
@@ -75,7 +73,7 @@ def _agent(episode: Episode, model: Model, watch: HookProvider, prompt_hint: str
         prompt = f"{prompt.rstrip()}\n\n{prompt_hint}\n"
     return Agent(
         model=model,
-        tools=episode.tools,
+        tools=[GuardedTool(tool) for tool in episode.tools],
         system_prompt=prompt,
         callback_handler=None,
         conversation_manager=NullConversationManager(),
@@ -115,24 +113,12 @@ class _Watch(HookProvider):
         registry.add_callback(AfterToolsEvent, self._after_calls)
 
     def _after_call(self, event: AfterToolCallEvent) -> None:
-        name = event.tool_use["name"]
-        if event.exception is not None:
-            self._hide(event, name)
-        feedback = "\n".join(part.get("text", "") for part in event.result["content"])
-        arguments = event.tool_use["input"]
-        if not isinstance(arguments, dict):
-            arguments = {"arguments": arguments}
-        self._log.moved(Move(name, arguments, feedback))
-
-    def _hide(self, event: AfterToolCallEvent, name: str) -> None:
-        """Say what the policy can mend, and nothing of an exception that may hold the answer."""
-        known = ", ".join(event.agent.tool_registry.registry)
         if event.selected_tool is None:
+            known = ", ".join(event.agent.tool_registry.registry)
             text = f"There is no tool of that name; call {known}."
-        else:
-            text = f"The call could not be used. Check its arguments against {known}."
-            logger.warning("tool %s raised %s", name, type(event.exception).__name__)
-        event.result = {**event.result, "content": [{"text": text}]}
+            event.result = {**event.result, "content": [{"text": text}]}
+        feedback = "\n".join(part.get("text", "") for part in event.result["content"])
+        self._log.moved(Move(event.tool_use["name"], event.tool_use["input"], feedback))
 
     def _after_calls(self, event: AfterToolsEvent) -> None:
         if self._stop() is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 REASONING_EFFORTS = ("low", "medium", "high")
@@ -51,6 +52,8 @@ class Settings:
     """RFT_RUNTIME_ENDPOINT: Job Runtime base URL for payloads that name none."""
     region: str | None = None
     """AWS_REGION: for payloads that name no Region."""
+    ca_bundle: str | None = None
+    """AWS_CA_BUNDLE: a file of certificates to trust instead of the AWS SDK's own."""
     trace_log: bool = False
     """TRACE_LOG: write each rollout's trace to standard output, one JSON line."""
     port: int = 8080
@@ -81,6 +84,7 @@ def read_settings(env: Mapping[str, str]) -> Settings:
         policy_stream=_flag(env, "POLICY_STREAM"),
         runtime_endpoint=_endpoint(env.get("RFT_RUNTIME_ENDPOINT")),
         region=env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or None,
+        ca_bundle=_file(env, "AWS_CA_BUNDLE"),
         trace_log=_flag(env, "TRACE_LOG"),
         port=int(_number(env, "PORT", default.port, 0, 65535, whole=True)),
     )
@@ -146,6 +150,13 @@ def _flag(env: Mapping[str, str], name: str) -> bool:
     if raw in FALSE_WORDS:
         return False
     raise SettingsError(name, raw, "use 1 or 0")
+
+
+def _file(env: Mapping[str, str], name: str) -> str | None:
+    path = env.get(name) or None
+    if path is not None and not Path(path).is_file():
+        raise SettingsError(name, path, "use the path of a readable file")
+    return path
 
 
 def _endpoint(raw: str | None) -> str | None:

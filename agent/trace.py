@@ -56,6 +56,7 @@ class Trace:
     task: str
     row_id: str
     job_arn: str
+    """Without its account id."""
     trajectory_id: str
     settings: dict[str, Any]
     """What the sampling ran under: temperature, reasoning_effort, prompt_hint, ..."""

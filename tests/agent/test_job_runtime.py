@@ -89,6 +89,21 @@ def test_a_fault_that_may_pass_is_retried(report: Any, fake: Any, kit: Any, stat
     assert len(fake.calls) == 4
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"headers": {"x-amzn-errortype": "ThrottlingException:http://internal.amazon.com/"}},
+        {"body": b'{"__type": "InternalServiceException", "message": "oops"}'},
+    ],
+)
+def test_a_passing_fault_that_comes_as_400_is_retried(
+    report: Any, fake: Any, kit: Any, answer: dict[str, Any]
+) -> None:
+    fake.fault(kit.REWARD, kit.Answer(400, **answer))
+    assert report()
+    assert len(fake.calls) == 2
+
+
 @pytest.mark.parametrize("cut", [-1, 0, 1])
 def test_a_broken_connection_is_retried(report: Any, fake: Any, kit: Any, cut: int) -> None:
     fake.fault(kit.REWARD, kit.Answer(cut_after=cut, applied=False))
@@ -231,9 +246,11 @@ def test_credentials_that_never_come_are_the_reason(report: Any, clock: Any) -> 
         report(using=runtime)
 
 
-def test_an_error_repeats_no_token(report: Any, fake: Any, kit: Any) -> None:
-    fake.always = lambda call: kit.Answer(400, f"bad: {call.headers['authorization']}".encode())
-    with pytest.raises(RuntimeCallError) as caught:
+def test_an_error_repeats_neither_token_nor_account(report: Any, fake: Any, kit: Any) -> None:
+    fake.always = lambda call: kit.Answer(
+        400, f"arn:aws:sts::111122223333:role/x sent {call.headers['authorization']}".encode()
+    )
+    with pytest.raises(RuntimeCallError, match=r"arn:aws:sts::\[account\]:role/x") as caught:
         report()
     assert "sagemaker-api-key" not in str(caught.value)
 

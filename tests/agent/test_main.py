@@ -43,13 +43,13 @@ def agent() -> Iterator[Callable[..., tuple[str, subprocess.Popen[str]]]]:
     """Start an agent process; returns its URL once it answers pings."""
     with contextlib.ExitStack() as stack:
 
-        def start(*command: str, **extra: str) -> tuple[str, subprocess.Popen[str]]:
+        def start(**extra: str) -> tuple[str, subprocess.Popen[str]]:
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", 0))
                 port = probe.getsockname()[1]
             process = stack.enter_context(
                 subprocess.Popen(
-                    [sys.executable, *(command or ("-m", "agent.main"))],
+                    [sys.executable, "-m", "agent.main"],
                     env=environment(PORT=str(port), **extra),
                     cwd=ROOT,
                     stdout=subprocess.PIPE,
@@ -73,12 +73,11 @@ def guesses(kit: Any, *words: str) -> Any:
     )
 
 
-@pytest.mark.parametrize("command", [("-m", "agent.main"), ("agent/main.py",)])
 def test_the_process_plays_wordle_and_stops_cleanly(
-    agent: Any, fake: Any, endpoint: str, kit: Any, command: tuple[str, ...]
+    agent: Any, fake: Any, endpoint: str, kit: Any
 ) -> None:
     fake.policy = guesses(kit, "crony", "waste", ANSWER)
-    url, process = agent(*command)
+    url, process = agent()
     reply = httpx.post(
         f"{url}/invocations", json=kit.payload(prompt=ROW, endpoint=endpoint), timeout=30
     )
@@ -261,3 +260,23 @@ def test_sigterm_reports_what_is_in_flight_and_exits_cleanly(
         assert known.rewards == [[outcome["reward"]]]
     else:
         assert (outcome["status"], known.status, known.rewards) == ("failed", "failed", [])
+
+
+def test_sigterm_during_a_report_lets_it_arrive(
+    agent: Any, fake: Any, endpoint: str, kit: Any, gate: Gate
+) -> None:
+    async def held(_: Any) -> None:
+        await gate.wait()
+
+    fake.policy = guesses(kit, ANSWER)
+    fake.fault(kit.COMPLETE, held)
+    url, process = agent()
+    body = kit.payload(prompt=ROW, endpoint=endpoint)
+    reply = in_background(lambda: httpx.post(f"{url}/invocations", json=body, timeout=30))
+    assert gate.reached.wait(30)
+    process.send_signal(signal.SIGTERM)
+    gate.opened.set()
+    assert (reply().json()["status"], reply().json()["stop_reason"]) == ("completed", "done")
+    assert fake.trajectories["t-1"].rewards == [[reply().json()["reward"]]]
+    process.communicate(timeout=30)
+    assert process.returncode == 0

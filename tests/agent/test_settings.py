@@ -24,14 +24,24 @@ def test_every_setting_is_read() -> None:
             "POLICY_STREAM": "1",
             "RFT_RUNTIME_ENDPOINT": "http://127.0.0.1:9000",
             "AWS_REGION": "us-west-2",
+            "AWS_CA_BUNDLE": __file__,
             "TRACE_LOG": "true",
             "PORT": "9090",
         }
     )
     assert settings == Settings(
-        "other", "low", "Reasoning: low", 90, 5, True, "http://127.0.0.1:9000", "us-west-2",
-        True, 9090,
-    )  # fmt: skip
+        task="other",
+        reasoning_effort="low",
+        prompt_hint="Reasoning: low",
+        rollout_budget_s=90,
+        max_policy_calls=5,
+        policy_stream=True,
+        runtime_endpoint="http://127.0.0.1:9000",
+        region="us-west-2",
+        ca_bundle=__file__,
+        trace_log=True,
+        port=9090,
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,6 +58,7 @@ def test_every_setting_is_read() -> None:
         ("POLICY_STREAM", "maybe"),
         ("RFT_RUNTIME_ENDPOINT", "runtime.example"),
         ("PORT", "65536"),
+        ("AWS_CA_BUNDLE", "/no/such/file.pem"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(name: str, value: str) -> None:
