@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -110,17 +111,17 @@ class Query:
     system_prompt: str | None
 
 
-class PolicyModel(Model):
-    """One rollout's Strands model."""
+class SampledModel(Model):
+    """A Strands model that answers whole: subclasses say what in `answer`."""
 
-    def __init__(
-        self, policy: Policy, rollout: RolloutSampling, sampled: Callable[[Sample], None]
-    ) -> None:
+    def __init__(self, sampled: Callable[[Sample], None]) -> None:
         self.config = {"model_id": MODEL_ID}
-        self._policy = policy
-        self._rollout = rollout
         self._sampled = sampled
         self._turn = 0
+
+    @abstractmethod
+    async def answer(self, query: Query) -> Sample:
+        """The next answer in a conversation."""
 
     def update_config(self, **model_config: Any) -> None:
         """Strands' interface; a rollout's parameters are fixed, so nothing may change.
@@ -156,20 +157,35 @@ class PolicyModel(Model):
         system_prompt: str | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[Any]:
-        """Sample one answer and replay it as stream events.
+        """Take one answer, report it, and replay it as Strands' events.
 
         The reasoning goes to the trace and not into the history: the chat protocol has no place
         for it there.
-
-        Raises:
-            RuntimeCallError: refused, or still failing at the rollout's deadline.
         """
-        query = Query(messages, tool_specs, system_prompt)
-        sample = await self._policy.sample(self._rollout, query)
+        sample = await self.answer(Query(messages, tool_specs, system_prompt))
         self._turn += 1
         self._sampled(sample)
         for event in stream_events(sample, self._turn):
             yield event
+
+
+class PolicyModel(SampledModel):
+    """One rollout's Strands model, answered by the policy endpoint."""
+
+    def __init__(
+        self, policy: Policy, rollout: RolloutSampling, sampled: Callable[[Sample], None]
+    ) -> None:
+        super().__init__(sampled)
+        self._policy = policy
+        self._rollout = rollout
+
+    async def answer(self, query: Query) -> Sample:
+        """Sample the policy.
+
+        Raises:
+            RuntimeCallError: refused, or still failing at the rollout's deadline.
+        """
+        return await self._policy.sample(self._rollout, query)
 
 
 def stream_events(sample: Sample, turn: int) -> list[dict[str, Any]]:
