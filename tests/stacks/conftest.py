@@ -1,4 +1,7 @@
-"""A small SageMaker and AgentCore control API on a local port, for real boto3 clients."""
+"""What the tests of the stacks share: templates by settings, and a local SageMaker.
+
+The small SageMaker and AgentCore control API on a local port serve real boto3 clients.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,17 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import boto3
 import pytest
 
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "18,20")
 
+ROOT = Path(__file__).resolve().parents[2]
 ACCOUNT, REGION = "000000000000", "us-east-1"
 CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
 
@@ -194,17 +200,16 @@ class _Fakes(ThreadingHTTPServer):
 
 
 class _Answers(BaseHTTPRequestHandler):
-    server: _Fakes
-
     def do_POST(self) -> None:
+        fakes = cast(_Fakes, self.server)
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         target = self.headers.get("X-Amz-Target", "")
         try:
             if target:
                 operation = target.split(".")[1]
-                self._send(200, self.server.sagemaker.answer(operation, json.loads(raw)))
+                self._send(200, fakes.sagemaker.answer(operation, json.loads(raw)))
             else:
-                self._send(200, self.server.agentcore.answer(self.path.split("?")[0]))
+                self._send(200, fakes.agentcore.answer(self.path.split("?")[0]))
         except Refusal as refusal:
             self._send(400, {"__type": refusal.code, "message": str(refusal)})
 
@@ -246,3 +251,59 @@ def client(fakes: _Fakes) -> Callable[[str], Any]:
     return lambda service: boto3.client(
         service, endpoint_url=url, region_name=REGION, **CREDENTIALS
     )
+
+
+@dataclass(frozen=True)
+class Synthesised:
+    """Templates by stack ("foundation", "agent", "oversight", "training"), and where they lie."""
+
+    templates: dict[str, dict[str, Any]]
+    folder: Path
+
+    def resources(self, stack: str, kind: str) -> dict[str, dict[str, Any]]:
+        found = self.templates[stack]["Resources"].items()
+        return {name: body for name, body in found if body["Type"] == kind}
+
+    def only(self, stack: str, kind: str, like: str = "") -> dict[str, Any]:
+        ((_, body),) = [
+            item for item in self.resources(stack, kind).items() if item[0].startswith(like)
+        ]
+        return body
+
+
+Synth = Callable[..., Synthesised]
+
+
+@pytest.fixture(scope="session")
+def synth(tmp_path_factory: pytest.TempPathFactory) -> Synth:
+    """Synthesises a deployment; every set of changes once. `a__b=1` sets a.b."""
+    from aws_cdk import App
+
+    from stacks.deployment import build
+    from stacks.settings import Settings, load_settings
+
+    done: dict[str, Synthesised] = {}
+
+    def synthesise(env: str = "dev", **changes: Any) -> Synthesised:
+        key = json.dumps([env, changes], sort_keys=True)
+        if key not in done:
+            raw = load_settings(env).model_dump(exclude_none=True)
+            for path, value in changes.items():
+                *groups, name = path.split("__")
+                target = raw
+                for group in groups:
+                    target = target.setdefault(group, {})
+                target[name] = value
+            folder = tmp_path_factory.mktemp("cdk")
+            app = App(outdir=str(folder))
+            settings = Settings.model_validate(raw)
+            build(app, settings, ROOT)
+            app.synth()
+            templates = {
+                stack: json.loads((folder / f"{settings.prefix}-{stack}.template.json").read_text())
+                for stack in ("foundation", "agent", "oversight", "training")
+            }
+            done[key] = Synthesised(templates, folder)
+        return done[key]
+
+    return synthesise
