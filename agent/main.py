@@ -151,6 +151,7 @@ def main() -> int:
     gc.freeze()  # what start-up made lives as long as the process: never walk it again
     app.run(
         port=settings.port,
+        ws="none",  # the SDK offers a route that nobody here serves; spare its import
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=int(SHUTDOWN_GRACE_S) + 5,
     )

@@ -223,6 +223,43 @@ def test_a_server_that_says_nothing_is_left_at_the_deadline(
     asyncio.run(main())
 
 
+def test_an_attempt_that_hangs_is_given_up_and_repeated(
+    report: Any, fake: Any, kit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(_: Any) -> None:
+        await asyncio.sleep(30)
+
+    monkeypatch.setattr("agent.job_runtime.REPORT_TIMEOUT_S", 0.2)
+    fake.fault(kit.REWARD, hang)
+    assert report()
+    assert len(fake.calls) == 2
+
+
+def test_a_service_that_is_down_for_a_while_is_waited_for(fake: Any, kit: Any, clock: Any) -> None:
+    async def main() -> None:
+        server = await asyncio.start_server(fake.serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        server.close()
+        await server.wait_closed()
+        down_until = clock.now + 10
+
+        async def sleep(seconds: float) -> None:
+            nonlocal server
+            await clock.sleep(seconds)
+            if clock.now >= down_until and not server.is_serving():
+                server = await asyncio.start_server(fake.serve, "127.0.0.1", port)
+
+        runtime = JobRuntime(kit.static_tokens(), clock=clock, sleep=sleep)
+        trajectory = Trajectory(JOB, "t-1", f"http://127.0.0.1:{port}", "us-east-1")
+        deadline = Deadline(clock.now + BUDGET_S, clock)
+        assert await runtime.update_reward(trajectory, 0.5, deadline)
+        runtime.close()
+        server.close()
+
+    asyncio.run(main())
+    assert fake.trajectories["t-1"].rewards == [[0.5]]
+
+
 def test_credentials_that_come_late_are_waited_for(
     report: Any, fake: Any, clock: Any, kit: Any
 ) -> None:
