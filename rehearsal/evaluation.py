@@ -14,6 +14,7 @@ from rehearsal.packages import package_uri
 from rehearsal.policies import Policy
 from rehearsal.policies.behaviour import BehaviourPolicy, behaviour_names, initial_weights
 from rehearsal.policies.registry import TRAINABLE
+from rehearsal.policies.upstream import UpstreamPolicy
 from rehearsal.rollouts import JobFailed, RolloutPlan
 from rehearsal.rows import read_rows
 from rehearsal.traces import trace_lines
@@ -45,6 +46,8 @@ async def _evaluate(job: RunningJob, document: EvaluationDocument) -> None:
     assert channel is not None
     rows = read_rows(parts.objects, channel)
     policy = evaluation_policy(job, document)
+    if isinstance(policy, UpstreamPolicy):
+        await policy.check()
     run = await job.start_mlflow()
     parts.jobs.enter(job.name, "Evaluating")
     size = values["eval_group_size"]

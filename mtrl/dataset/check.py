@@ -22,6 +22,8 @@ BATCH_SIZES: tuple[int, ...] = TRAINING["global_batch_size"].choices
 DEFAULT_BATCH_SIZE: int = TRAINING["global_batch_size"].default
 
 ERROR, WARNING = "error", "warning"
+SPLITS = ("train", "validation")
+"""A file's part in the experiment: to be trained on, or held out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,17 @@ class _Seen:
     ids: dict[str, tuple[str, int]] = field(default_factory=dict)
 
 
-def check(paths: Sequence[Path], task: Task, batch_size: int = DEFAULT_BATCH_SIZE) -> Report:
+def check(
+    paths: Sequence[Path],
+    task: Task,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    held_out: Callable[[Path], bool] | None = None,
+) -> Report:
     """Check files that will be used together: duplicates and overlap are looked for across them.
 
     Args:
         batch_size: the job's global_batch_size, which the training file must fill.
+        held_out: tells validation files from training files; by their names when absent.
 
     Raises:
         InputError: a file that cannot be read at all.
@@ -87,7 +95,8 @@ def check(paths: Sequence[Path], task: Task, batch_size: int = DEFAULT_BATCH_SIZ
         check_readable(path)
     seen, files, findings = _Seen(), [], []
     for path in paths:
-        checked, found = _check_file(path, task, batch_size, seen)
+        split = split_of(path) if held_out is None else SPLITS[held_out(path)]
+        checked, found = _check_file(path, split, task, batch_size, seen)
         files.append(checked)
         findings.extend(found)
     return Report(tuple(files), tuple(findings))
@@ -95,13 +104,13 @@ def check(paths: Sequence[Path], task: Task, batch_size: int = DEFAULT_BATCH_SIZ
 
 def split_of(path: Path) -> str:
     """A file's part in the experiment, from its name: `val…`, `eval…` and `test…` are held out."""
-    return "validation" if path.stem.startswith(("val", "eval", "test")) else "train"
+    return SPLITS[path.stem.startswith(("val", "eval", "test"))]
 
 
 def _check_file(
-    path: Path, task: Task, batch_size: int, seen: _Seen
+    path: Path, split: str, task: Task, batch_size: int, seen: _Seen
 ) -> tuple[Checked, list[Finding]]:
-    name, split = str(path), split_of(path)
+    name = str(path)
     size = path.stat().st_size
     if size > MAX_FILE_BYTES:
         message = f"{size:,} bytes; the service takes at most {MAX_FILE_BYTES:,}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import time
@@ -14,7 +15,8 @@ import click
 from rich.console import Console
 
 import agent
-from agent.task import TASKS
+from agent.task import TASKS, load_task
+from mtrl.dataset.check import ERROR, check
 from mtrl.errors import InputError, MtrlError
 from mtrl.job import hyperparameters
 from mtrl.pricing import TokenCounts, prices_for, token_cost_usd
@@ -23,6 +25,7 @@ from mtrl.rehearse.display import lessons as lessons_table
 from mtrl.rehearse.environment import MODEL, create_environment, upload
 from mtrl.rehearse.processes import LocalParts, local_parts
 from mtrl.rehearse.results import (
+    SLIGHT,
     Figures,
     agent_hash,
     file_hash,
@@ -31,11 +34,12 @@ from mtrl.rehearse.results import (
 )
 from mtrl.rehearse.run import Rehearsal, document_hashes, stopped_cleanly
 
-TRAINABLE = "behaviour"
+TRAINABLE, UPSTREAM = "behaviour", "upstream"
 REGION = "us-east-1"
 DATASETS = Path("datasets")
 LEARNED_FILE = "learned.json"
 """In the run's folder: each behaviour's weight before and after training."""
+NOTHING_LEARNED = f"no behaviour's weight changed by {SLIGHT} or more"
 INTERRUPTED = 130
 """Exit code of a run that Ctrl-C ended, as shells have it."""
 
@@ -61,7 +65,13 @@ INTERRUPTED = 130
     metavar="NAME=VALUE",
     help="A hyperparameter of the training job, e.g. learning_rate=2e-5; repeatable.",
 )
-@click.option("--concurrency", default=32, show_default=True, help="Rollouts under way at once.")
+@click.option(
+    "--concurrency",
+    default=32,
+    show_default=True,
+    type=click.IntRange(1, 512),
+    help="Rollouts under way at once.",
+)
 @click.option(
     "--agents", default=1, show_default=True, type=click.IntRange(1, 16), help="Agent processes."
 )
@@ -121,17 +131,49 @@ class _Plan:
             raise InputError(
                 "no-task", f"--task {self.task}: no such task.", f"Known: {', '.join(TASKS)}."
             )
-        if self.policy == "upstream" and not options["upstream_url"]:
-            raise InputError(
-                "no-upstream",
-                "--policy upstream: no server given.",
-                "Add --upstream-url http://host:port/v1.",
-            )
         self.train_file: Path = options["train_file"] or DATASETS / self.task / "train.jsonl"
         self.validation_file: Path = (
             options["validation_file"] or DATASETS / self.task / "validation.jsonl"
         )
         self.values = _hyperparameters(options["steps"], options["settings"])
+        self._check_policy()
+        self._check_rows()
+
+    def _check_policy(self) -> None:
+        players = importlib.import_module(f"{TASKS[self.task]}.players").PLAYERS
+        known = [TRAINABLE, UPSTREAM, *players]
+        if self.policy not in known:
+            raise InputError(
+                "no-policy",
+                f"--policy {self.policy}: no such policy.",
+                f"Known: {', '.join(known)}.",
+            )
+        if self.policy == UPSTREAM and not self._upstream[0]:
+            raise InputError(
+                "no-upstream",
+                "--policy upstream: no server given.",
+                "Add --upstream-url http://host:port/v1.",
+            )
+
+    def _check_rows(self) -> None:
+        """Refuse rows that would fail the job after it has begun."""
+        files = [self.validation_file]
+        if self.trains:
+            files.insert(0, self.train_file)
+        report = check(
+            files,
+            load_task(self.task),
+            self.values["global_batch_size"],
+            held_out=lambda path: path == self.validation_file,
+        )
+        faults = [str(finding) for finding in report.findings if finding.severity == ERROR]
+        if faults:
+            more = f"\n... and {len(faults) - 3} more" if len(faults) > 3 else ""
+            raise InputError(
+                "rows-refused",
+                "\n".join(faults[:3]) + more,
+                "`mtrl dataset check` lists every fault with its line.",
+            )
 
     @property
     def trains(self) -> bool:
@@ -252,7 +294,8 @@ def _show(console: Console, run: Rehearsal, found: dict[str, Any], folder: Path)
     learned = folder / LEARNED_FILE
     if learned.exists():
         console.print()
-        console.print(lessons_table(lessons(json.loads(learned.read_text()))))
+        changes = lessons(json.loads(learned.read_text()))
+        console.print(lessons_table(changes) if changes else NOTHING_LEARNED)
     console.print(
         f"\nMLflow: mlflow ui --backend-store-uri sqlite:///{folder}/service/mlflow.db",
         soft_wrap=True,

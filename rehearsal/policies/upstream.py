@@ -11,6 +11,7 @@ from rehearsal import tokens
 from rehearsal.policies import ChatRequest, PolicyError, Sample
 
 TIMEOUT_S = 300.0
+CHECK_TIMEOUT_S = 10.0
 _KEYS = ("reasoning_content", "reasoning")
 
 
@@ -18,9 +19,21 @@ class UpstreamPolicy:
     """Passes requests on and counts tokens; see Policy."""
 
     def __init__(self, url: str, model: str) -> None:
-        self._url = url.rstrip("/") + "/chat/completions"
+        self._base = url.rstrip("/")
         self._model = model
         self._http = httpx.AsyncClient(timeout=TIMEOUT_S)
+
+    async def check(self) -> None:
+        """Make sure that the server answers before a job's rollouts wait for it.
+
+        Raises:
+            PolicyError: it does not; names the URL.
+        """
+        try:
+            await self._http.get(f"{self._base}/models", timeout=CHECK_TIMEOUT_S)
+        except httpx.HTTPError as error:
+            reason = str(error) or type(error).__name__
+            raise PolicyError(f"upstream policy not reached at {self._base}: {reason}") from None
 
     async def sample(self, request: ChatRequest, draw: Callable[[int, str], float]) -> Sample:
         """The server's answer. Its draws are its own, so a seed does not repeat a run."""
@@ -36,7 +49,7 @@ class UpstreamPolicy:
         if request.tools:
             body["tools"] = list(request.tools)
         try:
-            response = await self._http.post(self._url, json=body)
+            response = await self._http.post(f"{self._base}/chat/completions", json=body)
         except httpx.HTTPError as error:
             raise PolicyError(f"upstream policy not reached: {error}") from None
         if response.status_code != httpx.codes.OK:
