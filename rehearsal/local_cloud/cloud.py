@@ -40,11 +40,14 @@ class LocalCloud:
     Args:
         root: the repository, with the tools that `make` installs.
         folder: state and logs; a second cloud in another folder is independent.
+        sagemaker_port: where deployed functions find SageMaker, when that is not the rehearsal
+            service itself (a test puts a faulty one in between).
     """
 
-    def __init__(self, root: Path, folder: Path) -> None:
+    def __init__(self, root: Path, folder: Path, sagemaker_port: int | None = None) -> None:
         self._root = root
         self._folder = folder
+        self._sagemaker_port = sagemaker_port
         self._servers = Servers(folder)
         self._ports_file = folder / "ports.json"
 
@@ -103,14 +106,19 @@ class LocalCloud:
         """Environment in which AWS clients reach this cloud and nothing else."""
         return self._environment(self.ports)
 
-    def cdk(self, *arguments: str, show: Callable[[str], None] = print) -> str:
+    def cdk(
+        self, *arguments: str, app: Path | None = None, show: Callable[[str], None] = print
+    ) -> str:
         """Run the CDK CLI on the project and return all that it printed.
+
+        Args:
+            app: a folder that was synthesised already, instead of the project.
 
         Raises:
             CdkFailed: with the output.
         """
-        output = ["--output", str(self._folder / "cdk.out")]
-        return self._run([*arguments, *output], self._root, show)
+        source = ["--app", str(app)] if app else ["--output", str(self._folder / "cdk.out")]
+        return self._run([*arguments, *source], self._root, show)
 
     def _run(self, arguments: list[str], folder: Path, show: Callable[[str], None]) -> str:
         process = subprocess.Popen(
@@ -180,12 +188,14 @@ class LocalCloud:
     def _ministack(self, ports: Ports) -> Server:
         url = f"127.0.0.1:{ports.ministack}"
         command = [str(self._tool("hypercorn")), "-w", "0", "-b", url, RESOURCE_TYPES]
+        sagemaker = self._sagemaker_port or ports.rehearsal
         environment = self._environment(ports) | {
             "GATEWAY_PORT": str(ports.ministack),
             "MINISTACK_HOST": "127.0.0.1",
             "MINISTACK_REGION": REGION,
             "IOT_MTLS_ENABLED": "0",
             "PYTHONUNBUFFERED": "1",
+            "AWS_ENDPOINT_URL_SAGEMAKER": f"http://127.0.0.1:{sagemaker}",
             PYTHON_VARIABLE: sys.executable,
             PORT_VARIABLE: str(ports.agent),
         }
