@@ -86,8 +86,8 @@ class WordleBehaviours:
             misplaced += self._letters_AL[:, place] == letter
         missing = self._excess(minimum, below=True)
         over = self._excess(maximum, below=False)
-        tried = {ord(letter) - 97 for guess, _ in known for letter in guess}
-        untried = [letter for letter in range(ALPHABET) if letter not in tried]
+        untried_X = np.ones(ALPHABET, np.float32)
+        untried_X[[ord(letter) - 97 for guess, _ in known for letter in guess]] = 0
         repeats = np.zeros_like(broken)
         for guess, _ in known:
             repeats[self._index[guess]] = 1.0
@@ -100,7 +100,7 @@ class WordleBehaviours:
                 over,
                 repeats,
                 fits * (len(known) > 0),
-                self._has_letter_XA[untried].sum(axis=0) / WORD_LENGTH,
+                (untried_X @ self._has_letter_XA / WORD_LENGTH).astype(np.float32),
                 self._frequency_A,
                 self._commonness_A,
                 self._invented_A,

@@ -18,7 +18,7 @@ from agent.wordle.behaviours import BEHAVIOUR_SPACE, BEHAVIOURS, Marks
 from agent.wordle.game import WORD_LENGTH, word_levels
 
 _HABITS = list(BEHAVIOURS)
-_PATTERN_WEIGHTS = 3 ** np.arange(WORD_LENGTH)
+_PATTERN_WEIGHTS = (3 ** np.arange(WORD_LENGTH)).astype(np.uint8)
 _PATTERNS = 3**WORD_LENGTH
 _BLOCK = 500_000
 """Patterns that are weighed at once: bounds the memory."""
@@ -127,7 +127,7 @@ def _patterns_GA() -> NDArray[np.uint8]:
     at_XLA = np.arange(26)[:, None, None] == letters.T
     # Green counts 1 for being in the word and 1 more for the place.
     marks_XLA = (at_XLA.any(axis=1, keepdims=True) + at_XLA.astype(np.uint8)).astype(np.uint8)
-    marks_XLA *= _PATTERN_WEIGHTS.astype(np.uint8)[:, None]
+    marks_XLA *= _PATTERN_WEIGHTS[:, None]
     table = np.zeros((len(letters), len(letters)), np.uint8)
     for place in range(WORD_LENGTH):
         table += marks_XLA[letters[:, place], place]
@@ -137,16 +137,17 @@ def _patterns_GA() -> NDArray[np.uint8]:
     return table
 
 
-def _patterns(answers_AL: NDArray[np.int8], guess_L: NDArray[np.int8]) -> NDArray[np.int64]:
+def _patterns(answers_AL: NDArray[np.int8], guess_L: NDArray[np.int8]) -> NDArray[np.uint8]:
     """Marks of one guess, whatever its letters, against many answers, as base-3 numbers."""
-    green = answers_AL == guess_L
-    marks = np.where(green, 2, 0)
+    green_LA = guess_L[:, None] == answers_AL.T
+    marks_A = np.zeros(len(answers_AL), np.uint8)
     for place, letter in enumerate(guess_L):
-        free = ((answers_AL == letter) & ~green).sum(axis=1)
-        earlier = [p for p in range(place) if guess_L[p] == letter]
-        used = (marks[:, earlier] == 1).sum(axis=1) if earlier else 0
-        marks[:, place] = np.where(green[:, place], 2, np.where(free - used > 0, 1, 0))
-    return marks @ _PATTERN_WEIGHTS
+        same = guess_L == letter
+        copies_A = (answers_AL == letter).sum(axis=1) - green_LA[same].sum(axis=0)
+        taken_A = (~green_LA[:place][same[:place]]).sum(axis=0)
+        yellow_A = ~green_LA[place] & (copies_A > taken_A)
+        marks_A += _PATTERN_WEIGHTS[place] * (2 * green_LA[place].astype(np.uint8) + yellow_A)
+    return marks_A
 
 
 @lru_cache(maxsize=1)

@@ -121,6 +121,11 @@ class WordleEpisode:
         return list(parts.per_turn) if self._settings.per_turn else parts.total
 
     @property
+    def turns(self) -> int:
+        """Guesses played."""
+        return len(self._game.guesses)
+
+    @property
     def outcome(self) -> str:
         """solved, lost, unfinished (has guesses, attempts left) or unplayed."""
         if self._game.solved:
@@ -135,7 +140,7 @@ class WordleEpisode:
         return {
             "outcome": self.outcome,
             "solved": self._game.solved,
-            "turns": len(self._game.guesses),
+            "turns": self.turns,
             "guesses": [
                 _guess_facts(move, move.turn.guess) for move in self._moves if move.turn.guess
             ],
