@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import click
 import uvicorn
 from pydantic import ValidationError
 
+from rehearsal.faults import with_faults
+from rehearsal.outages import Line, listening_socket, outages
 from rehearsal.policies.registry import UnknownPolicy
 from rehearsal.server import Service, build_app
-from rehearsal.settings import ServiceSettings
+from rehearsal.settings import Fault, FaultSettings, ServiceSettings
 
 _FIELDS = ServiceSettings.model_fields
 
@@ -40,30 +43,72 @@ def _default(name: str) -> Any:
 @click.option("--timeout-scale", default=_default("timeout_scale"))
 @click.option("--s3-endpoint", default=None)
 @click.option("--verify-signatures/--trust-signatures", default=_default("verify_signatures"))
-def main(**options: Any) -> None:
+@click.option("--agent-keys-s", type=float, default=None, help="Lifetime of keys for agents.")
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="NAME=RATE",
+    help=f"Make calls go wrong: {', '.join(Fault)}, or all.",
+)
+@click.option("--fault-seed", default=FaultSettings.model_fields["seed"].default)
+def main(faults: tuple[str, ...], fault_seed: int, **options: Any) -> None:
     """Serve the rehearsal of SageMaker's multi-turn RL on the loopback interface.
 
     Prints one JSON line with its URL once it listens.
     """
     try:
-        service = Service(ServiceSettings(**options))
+        injected = FaultSettings.model_validate({"rates": fault_rates(faults), "seed": fault_seed})
+        service = Service(ServiceSettings(**options, faults=injected))
     except ValidationError as error:
         first = error.errors()[0]
-        option = "--" + str(first["loc"][0]).replace("_", "-")
+        name = str(first["loc"][0]).replace("_", "-")
+        option = "--fault" if name == "rates" else f"--{name}"
         raise click.UsageError(f"{option}: {first['msg']}") from None
     except UnknownPolicy as error:
         raise click.UsageError(f"--policy: {error}") from None
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind(("127.0.0.1", service.settings.port))
+        listener = listening_socket(service.settings.port)
     except OSError as error:
         raise click.UsageError(f"--port: {service.settings.port} cannot be used: {error}") from None
+    listener.listen()
     service.port = listener.getsockname()[1]
-    config = uvicorn.Config(build_app(service), log_level="warning", access_log=False)
     print(json.dumps({"url": f"http://127.0.0.1:{service.port}"}), flush=True)
-    asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
+    asyncio.run(_serve(service, listener))
     sys.exit(0)
+
+
+async def _serve(service: Service, listener: socket.socket) -> None:
+    """Serve until a signal, with the faults that the settings ask for."""
+    line, faults = Line(), service.settings.faults
+    app: Any = build_app(service)
+    if faults.active:
+        app = with_faults(app, service, line)
+    line.server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    share = faults.rates.get(Fault.CONNECTION_REFUSED, 0.0)
+    async with asyncio.TaskGroup() as group:
+        outage = group.create_task(outages(line, share, faults.refused_s, faults.seed))
+        await line.server.serve(sockets=[listener])
+        outage.cancel()
+
+
+def fault_rates(options: Sequence[str]) -> dict[str, float]:
+    """Read `NAME=RATE` options; `all=RATE` sets every class, a later one wins.
+
+    Raises:
+        click.UsageError: not of that form.
+    """
+    rates: dict[str, float] = {}
+    for option in options:
+        name, _, rate = option.partition("=")
+        try:
+            value = float(rate)
+        except ValueError:
+            raise click.UsageError(
+                f"--fault: {option!r} is not NAME=RATE, such as throttled=0.1"
+            ) from None
+        rates |= dict.fromkeys(Fault, value) if name == "all" else {name: value}
+    return rates
 
 
 if __name__ == "__main__":

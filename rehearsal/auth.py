@@ -33,13 +33,15 @@ class Verifier:
     def __init__(self, secrets: Mapping[str, str], *, verify_signatures: bool = True) -> None:
         """
         Args:
-            secrets: access key id -> secret key. Empty: any key is let in, unsigned.
+            secrets: access key id -> secret key, of the keys that are alive at the moment of a
+                look-up. Empty at first: any key is let in, unsigned.
             verify_signatures: off when the keys come from a token service whose secrets this
                 process cannot know; form and expiry are still checked.
         """
-        self._secrets = dict(secrets)
+        self._secrets = secrets
         self._verify = verify_signatures and bool(secrets)
-        self._verified: dict[str, float] = {}
+        self._verified: dict[str, tuple[str, float]] = {}
+        """Token -> the key that signed it, and its own expiry."""
 
     def check(self, header: str | None) -> None:
         """Let a request in, or not.
@@ -61,16 +63,17 @@ class Verifier:
             )
 
     def _check_bearer(self, token: str) -> None:
-        expiry = self._verified.get(token)
-        if expiry is None:
-            expiry = self._verify_token(token)
+        if token not in self._verified:
+            verified = self._verify_token(token)
             if len(self._verified) >= _VERIFIED_KEPT:
                 self._verified.clear()
-            self._verified[token] = expiry
+            self._verified[token] = verified
+        key, expiry = self._verified[token]
+        self._known_key(key)  # a token dies with the credentials that signed it
         if time.time() >= expiry:
             raise ServiceError("AccessDeniedException", "The bearer token has expired", 403)
 
-    def _verify_token(self, token: str) -> float:
+    def _verify_token(self, token: str) -> tuple[str, float]:
         query = _token_query(token)
         key, _, scope = query.get("X-Amz-Credential", "").partition("/")
         secret = self._known_key(key)
@@ -82,11 +85,13 @@ class Verifier:
                 "InvalidSignature: the bearer token's signature is wrong",
                 403,
             )
-        return _expiry(query)
+        return key, _expiry(query)
 
     def _known_key(self, key: str) -> str:
         if self._verify and key not in self._secrets:
-            raise ServiceError("AccessDeniedException", "The access key id is not known", 403)
+            raise ServiceError(
+                "AccessDeniedException", "The access key id is not known, or has expired", 403
+            )
         return self._secrets.get(key, "")
 
 

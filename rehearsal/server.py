@@ -18,6 +18,8 @@ from starlette.routing import Route
 
 from mtrl.job.identity import EVALUATION_CATEGORY, TRAINING_CATEGORY
 from rehearsal.agent_client import AgentClient
+from rehearsal.agent_keys import PATH as CREDENTIALS_PATH
+from rehearsal.agent_keys import TOKEN_VARIABLE, AgentKeysApi, KeyRing
 from rehearsal.auth import Verifier
 from rehearsal.engine import Engine, Parts
 from rehearsal.errors import ServiceError
@@ -67,7 +69,8 @@ class Service:
             endpoint=lambda: f"http://127.0.0.1:{self.port}",
         )
         self.engine = Engine(self.parts, {TRAINING_CATEGORY: train, EVALUATION_CATEGORY: evaluate})
-        self.verifier = Verifier(_secrets(), verify_signatures=settings.verify_signatures)
+        self.keys = KeyRing(_secrets())
+        self.verifier = Verifier(self.keys, verify_signatures=settings.verify_signatures)
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -85,6 +88,9 @@ def build_app(service: Service) -> Starlette:
     runtime = JobRuntimeApi(service.parts.trajectories)
     sagemaker = SageMakerApi(service.parts, service.engine)
     s3 = S3Api(service.files)
+    keys = AgentKeysApi(
+        service.keys, service.settings.agent_keys_s, os.environ.get(TOKEN_VARIABLE, "")
+    )
 
     def guarded(handler: Handler, on_error: Callable[[ServiceError], Response]) -> Handler:
         async def endpoint(request: Request) -> Response:
@@ -103,6 +109,12 @@ def build_app(service: Service) -> Starlette:
 
     async def ping(request: Request) -> Response:
         return JSONResponse({"status": "Healthy"})
+
+    async def credentials(request: Request) -> Response:
+        try:
+            return await keys.get(request)
+        except ServiceError as error:
+            return _aws_error(error)
 
     async def s3_bucket(request: Request) -> Response:
         return await _path_checked(s3.bucket, request)
@@ -123,6 +135,7 @@ def build_app(service: Service) -> Starlette:
         post("/sample-with-response-stream", runtime.sample_stream, _aws_error),
         Route("/v1/models", guarded(runtime.models, _openai_error), methods=["GET"]),
         Route("/ping", ping, methods=["GET"]),
+        Route(CREDENTIALS_PATH, credentials, methods=["GET"]),
         Route("/{bucket}", guarded(s3_bucket, _s3_error), methods=verbs),
         Route("/{bucket}/", guarded(s3_bucket, _s3_error), methods=verbs),
         Route("/{bucket}/{key:path}", guarded(s3_object, _s3_error), methods=verbs),

@@ -7,10 +7,10 @@ together is the endpoint in each rollout's payload and a key pair made for this 
 from __future__ import annotations
 
 import contextlib
-import json
+import ctypes
 import os
 import secrets
-import select
+import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,18 @@ from mtrl.errors import MtrlError
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
 _POLL_S = 0.05
+TOKEN_VARIABLE = "AWS_CONTAINER_AUTHORIZATION_TOKEN"
+"""What agents show when they fetch keys from the service."""
+
+
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    """Ask Linux for SIGTERM when the parent dies, so that even `kill -9` leaves no part behind."""
+    assert _LIBC is not None
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +68,93 @@ class LocalKeys:
 
 
 @dataclass(slots=True)
+class Part:
+    """One process, and all that it takes to start it again."""
+
+    name: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    log: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start the process; returns before it answers."""
+        # A session of its own: Ctrl-C reaches this process alone, which then stops the job first.
+        with self.log.open("a") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, *self.arguments],
+                env=dict(self.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+                preexec_fn=_end_with_parent if _LIBC else None,
+            )
+
+    def wait_until_up(self) -> None:
+        """Wait until it answers.
+
+        Raises:
+            MtrlError: it ended, or did not answer within START_TIMEOUT_S.
+        """
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline and self.ended is None:
+            with (
+                contextlib.suppress(urllib.error.URLError, OSError),
+                urllib.request.urlopen(f"{self.url}/ping", timeout=5),
+            ):
+                return
+            time.sleep(_POLL_S)
+        raise _not_started(self.name, self.log)
+
+    def restart(self) -> None:
+        """Start it again after it has ended, on the same port, and wait until it answers."""
+        self.start()
+        self.wait_until_up()
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        assert self.process is not None
+        return self.process.pid
+
+    @property
+    def ended(self) -> int | None:
+        """The exit code; None while it runs."""
+        assert self.process is not None
+        return self.process.poll()
+
+    def kill(self) -> None:
+        """End it as `kill -9` does, and wait until it is gone."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclass(slots=True)
 class LocalParts:
     """The running service and agents."""
 
-    url: str
+    service: Part
+    agents: list[Part]
     keys: LocalKeys
     region: str
-    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        """The service's base URL."""
+        return self.service.url
+
+    @property
+    def all(self) -> list[Part]:
+        """Agents first, then the service."""
+        return [*self.agents, self.service]
 
     def client(self, service: str) -> Any:
         """A boto3 client of the service."""
@@ -77,86 +169,74 @@ class LocalParts:
 
     def check_alive(self) -> None:
         """Raise MtrlError when one of the processes has ended."""
-        for process in self.processes:
-            if process.poll() is not None:
+        for part in self.all:
+            if part.ended is not None:
                 raise MtrlError(
                     "part-ended",
-                    f"{_name(process)} ended with exit code {process.returncode}.",
+                    f"{part.name} ended with exit code {part.ended}.",
                     "Its log lies in the run's folder.",
                 )
 
 
 @contextlib.contextmanager
 def local_parts(
-    folder: Path, region: str, service_options: Sequence[str], agents: int, task: str
+    folder: Path,
+    region: str,
+    service_options: Sequence[str],
+    agents: int,
+    task: str,
+    agent_environment: Mapping[str, str] | None = None,
+    *,
+    rotating_keys: bool = False,
 ) -> Iterator[LocalParts]:
     """Start everything below `folder`, and end it when the block ends.
+
+    Args:
+        agent_environment: more environment variables of the agents.
+        rotating_keys: agents fetch their keys from the service, as a runtime in AgentCore does,
+            instead of having fixed ones; needs the service option --agent-keys-s.
 
     Raises:
         MtrlError: a part did not start; says which, and shows the end of its log.
     """
     keys = LocalKeys.fresh()
-    environment = keys.environment(region)
-    ports = [_free_port() for _ in range(agents)]
-    started: list[subprocess.Popen[str]] = []
+    environment = keys.environment(region) | {TOKEN_VARIABLE: secrets.token_urlsafe(30)}
+    service = Part(
+        "the rehearsal service",
+        ["-m", "rehearsal", "--state", str(folder / "service"), "--region", region],
+        environment,
+        folder / "service.log",
+        _free_port(),
+    )
+    own = _fetching_keys(environment, service.url) if rotating_keys else environment
+    own = {**own, "AGENT_TASK": task, **(agent_environment or {})}
+    players = [
+        _agent(folder / f"agent-{number}.log", own, _free_port()) for number in range(1, agents + 1)
+    ]
+    urls = [option for player in players for option in ("--agent-url", player.url)]
+    options = ["--task", task, "--port", str(service.port), *service_options, *urls]
+    service.arguments = [*service.arguments, *options]
+    parts = LocalParts(service, players, keys, region)
     try:
-        urls = []
-        for number, port in enumerate(ports, start=1):
-            log = folder / f"agent-{number}.log"
-            extra = {"PORT": str(port), "AGENT_TASK": task}
-            started.append(_start(["-m", "agent.main"], environment | extra, log))
-            urls += ["--agent-url", f"http://127.0.0.1:{port}"]
-        options = ["--state", str(folder / "service"), "--region", region, "--task", task]
-        command = ["-m", "rehearsal", *options, *service_options, *urls]
-        service = _start(command, environment, folder / "service.log", reads_output=True)
-        started.append(service)
-        parts = LocalParts(_service_url(service, folder), keys, region, started)
-        for number, port in enumerate(ports, start=1):
-            _wait_for_agent(started[number - 1], port, folder / f"agent-{number}.log")
+        for part in parts.all:
+            part.start()
+        for part in reversed(parts.all):
+            part.wait_until_up()
         yield parts
     finally:
-        _stop(started)
+        _stop([part.process for part in parts.all if part.process is not None])
 
 
-def _start(
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    log: Path,
-    *,
-    reads_output: bool = False,
-) -> subprocess.Popen[str]:
-    # A session of its own: Ctrl-C reaches this process alone, which then stops the job first.
-    with log.open("a") as file:
-        return subprocess.Popen(
-            [sys.executable, *arguments],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if reads_output else file,
-            stderr=file,
-            text=True,
-            start_new_session=True,
-        )
+def _fetching_keys(environment: Mapping[str, str], service_url: str) -> dict[str, str]:
+    """The environment with the service's credentials endpoint instead of fixed keys."""
+    fixed = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    kept = {name: value for name, value in environment.items() if name not in fixed}
+    return kept | {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{service_url}/_credentials"}
 
 
-def _service_url(service: subprocess.Popen[str], folder: Path) -> str:
-    assert service.stdout is not None
-    ready, _, _ = select.select([service.stdout], [], [], START_TIMEOUT_S)
-    line = service.stdout.readline() if ready else ""
-    if not line:
-        raise _not_started("the rehearsal service", folder / "service.log")
-    return json.loads(line)["url"]
-
-
-def _wait_for_agent(agent: subprocess.Popen[str], port: int, log: Path) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline and agent.poll() is None:
-        with (
-            contextlib.suppress(urllib.error.URLError, OSError),
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/ping", timeout=5),
-        ):
-            return
-        time.sleep(_POLL_S)
-    raise _not_started("the agent", log)
+def _agent(log: Path, environment: Mapping[str, str], port: int) -> Part:
+    variables = {**environment, "PORT": str(port)}
+    return Part("the agent", ["-m", "agent.main"], variables, log, port)
 
 
 def _not_started(what: str, log: Path) -> MtrlError:
@@ -164,7 +244,7 @@ def _not_started(what: str, log: Path) -> MtrlError:
     return MtrlError("part-not-started", f"{what} did not start.", f"End of its log:\n{tail}")
 
 
-def _stop(processes: Sequence[subprocess.Popen[str]]) -> None:
+def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     for process in processes:
         if process.poll() is None:
             process.terminate()
@@ -181,8 +261,3 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-def _name(process: subprocess.Popen[str]) -> str:
-    arguments = process.args if isinstance(process.args, list) else []
-    return "the agent" if "agent.main" in arguments else "the rehearsal service"

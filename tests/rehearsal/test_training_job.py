@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from typing import Any
 
 import mlflow
@@ -189,7 +187,7 @@ def test_a_killed_service_goes_on_after_its_last_recorded_step(start_cloud: Any)
         rows = cloud.put_rows("train.jsonl", "train", 128)
         cloud.create("job", cloud.training(rows, max_steps="4"))
         cloud.until("job", lambda view: view.step >= 2)
-        os.kill(cloud.parts.processes[-1].pid, signal.SIGKILL)
+        cloud.parts.service.kill()
     with start_cloud("broken") as cloud:
         view = cloud.finish("job")
         assert (view.status, view.step) == ("Completed", 4)
