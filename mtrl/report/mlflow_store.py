@@ -6,6 +6,7 @@ MLflow takes seconds to import, so that happens here, and only when there is a s
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ from mtrl.report.run import MlflowTarget, Point
 
 EXPERIMENT = "mtrl-reports"
 """Where the report of a run that MLflow does not know is logged."""
+IMPATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "30"}
+"""MLflow's own settings, where the operator has set none: it would try for minutes otherwise."""
 FOLDER = "report"
 """Of the run's artifacts."""
 
@@ -60,6 +63,8 @@ def _store(target: MlflowTarget) -> Iterator[Any]:
         from mlflow.tracking import MlflowClient
     except ImportError as error:
         raise MtrlError("no-mlflow", f"MLflow cannot be imported: {error}.") from error
+    for name, value in IMPATIENT.items():
+        os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
