@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,18 @@ class TrainingStack(Stack):
             "base_model_arn": settings.base_model_arn,
             "run_id": settings.training.run_id,
             "budget_usd": str(settings.budget.usd),
+            "hyperparameters": canonical_json(settings.training.wire()),
+            "accept_eula": str(settings.training.accept_eula).lower(),
+            **self._network_record(),
+        }
+
+    def _network_record(self) -> dict[str, str]:
+        vpc = self._settings.training.vpc
+        if vpc is None:
+            return {}
+        return {
+            "security_group_ids": json.dumps(vpc.security_group_ids),
+            "subnet_ids": json.dumps(vpc.subnet_ids),
         }
 
     def _outputs(self, values: dict[str, Any]) -> None:

@@ -10,8 +10,8 @@ from stacks.handlers import jobs
 
 _RESUMABLE = ("Failed", "Stopped")
 _MUST_BE_SAME = ("InputDataConfig", "TrainingConfig")
-_MAY_DIFFER = ("TrainingConfig.MlflowConfig.", "TrainingConfig.HyperParameters.max_")
-"""The run's name in MLflow is new, and how far it goes (max_steps, max_epochs) may grow."""
+_MAY_DIFFER = "TrainingConfig.MlflowConfig."
+"""The run's name in MLflow is new."""
 
 
 class CheckpointError(Exception):

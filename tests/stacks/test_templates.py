@@ -439,3 +439,43 @@ def test_the_template_is_as_recorded(synth, stack):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text + "\n")
     assert path.read_text() == text + "\n"
+
+
+# -- complaints about stacks like these, see docs/troubleshooting.md -----------------------------
+
+
+def test_nothing_deployed_may_change_a_runtime_behind_cloudformations_back(synth):
+    for stack in STACKS:
+        for role in synth().resources(stack, "AWS::IAM::Role").values():
+            assert not [a for a in actions(role) if "Update" in a and "AgentRuntime" in a]
+
+
+def test_policies_are_part_of_their_roles_so_nothing_starts_before_it_may(synth):
+    """The Provider framework alone attaches some, and its functions wait for them."""
+    for stack in STACKS:
+        policies = synth().resources(stack, "AWS::IAM::Policy")
+        assert all("Provider" in name for name in policies)
+        waiting = json.dumps(
+            [r.get("DependsOn", []) for r in synth().templates[stack]["Resources"].values()]
+        )
+        assert all(name in waiting for name in policies)
+
+
+def test_what_others_had_trouble_with_is_not_used(synth):
+    kinds = {r["Type"] for t in synth().templates.values() for r in t["Resources"].values()}
+    assert "Custom::CDKBucketDeployment" not in kinds
+    assert "Custom::S3AutoDeleteObjects" not in kinds
+    assert "AWS::SageMaker::MlflowTrackingServer" not in kinds
+    assert "AWS::EC2::VPC" not in kinds
+
+
+def test_every_custom_resource_answers_through_the_framework(synth):
+    for stack in STACKS:
+        for body in synth().templates[stack]["Resources"].values():
+            if body["Type"].startswith("Custom::"):
+                assert "framework" in body["Properties"]["ServiceToken"]["Fn::GetAtt"][0]
+
+
+def test_the_agents_lock_has_no_heavy_sdk():
+    lock = (ROOT / "agent" / "requirements.txt").read_text()
+    assert not re.search(r"^(sagemaker|torch|numpy|pandas)==", lock, re.MULTILINE)

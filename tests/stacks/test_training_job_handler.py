@@ -306,13 +306,6 @@ def test_a_resumed_run_must_have_the_settings_of_the_broken_one(training, sagema
         training.create(resuming(document(lora_rank="32")))
 
 
-def test_a_resumed_run_may_go_further(training, sagemaker):
-    sagemaker.add_job("mtrl-dev-run-1-abc", "Failed", document=document())
-    sagemaker.add_package("ckpt", 1)
-    training.create(resuming(document(max_steps="40")))
-    assert sagemaker.count("CreateJob") == 1
-
-
 def test_resume_from_last_without_a_checkpoint_says_so(training, sagemaker):
     sagemaker.add_job("mtrl-dev-run-1-abc", "Failed", document=document())
     with pytest.raises(CheckpointError, match="left no resumable checkpoint"):
