@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from mtrl.audit.command import audit
 from mtrl.cost.command import cost
 from mtrl.dataset.cli import dataset
 from mtrl.errors import MtrlError
@@ -35,6 +36,7 @@ def main(debug: bool) -> None:
     """Rehearse, run and judge multi-turn RL jobs for a tool-calling agent."""
 
 
+main.add_command(audit)
 main.add_command(cost)
 main.add_command(dataset)
 main.add_command(play)
