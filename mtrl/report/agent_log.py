@@ -37,13 +37,11 @@ def read_log(
     Raises:
         ClientError: the log may not be read.
     """
-    if job.agent is None:
-        return Reading((), ())
     held_out = {_row_id(prompt) for training, prompt in rows if not training}
     games: dict[Kind, list[Game]] = {}
     unread = 0
     try:
-        for message in _messages(cloud.client("logs"), job):
+        for message in log_lines(cloud.client("logs"), job):
             try:
                 game, _, _ = read_line(message)
             except ValueError:
@@ -63,8 +61,15 @@ def read_log(
     return Reading(tuple(sets), (cut,) if cut else ())
 
 
-def _messages(logs: Any, job: Job) -> Iterator[str]:
-    arn, endpoint = job.agent or ("", "")
+def log_lines(logs: Any, job: Job) -> Iterator[str]:
+    """The lines of a job's traces in its AgentCore runtime's log, as they were printed.
+
+    Raises:
+        ClientError: there is no such log, or it may not be read.
+    """
+    if job.agent is None:
+        return
+    arn, endpoint = job.agent
     ended = job.ended or datetime.now(UTC)
     pages = logs.get_paginator("filter_log_events").paginate(
         logGroupName=f"{LOG_GROUPS}{arn.rsplit('/', 1)[-1]}-{endpoint}",
