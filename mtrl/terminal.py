@@ -9,6 +9,7 @@ import dataclasses
 import itertools
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -89,6 +90,29 @@ def span(seconds: float) -> str:
 def ago(moment: datetime, now: datetime | None = None) -> str:
     """How long ago: "3 min 5 s ago"."""
     return f"{span(((now or datetime.now(UTC)) - moment).total_seconds())} ago"
+
+
+def fold_command(command: str, width: int) -> list[str]:
+    """A shell command on lines of at most `width` columns, still one command when pasted.
+
+    Lines end in a backslash; within quotes they break after a comma, which JSON does not mind. A
+    word that is longer than a line stays whole.
+    """
+    lines, line = [], ""
+    for word in _WORDS.findall(command):
+        if line and len(line) + 1 + len(word) > width - 2:
+            lines.append(f"{line} \\")
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+        while len(line) > width and (cut := line.rfind(", ", 0, width)) > 0:
+            lines.append(line[: cut + 1])
+            line = line[cut + 2 :]
+    return [*lines, line]
+
+
+_WORDS = re.compile(r"(?:'[^']*'|\"[^\"]*\"|\S)+")
+"""Words of a shell command: quotes hold together what they enclose."""
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
