@@ -10,9 +10,13 @@ import click
 from mtrl.audit.command import audit
 from mtrl.cost.command import cost
 from mtrl.dataset.cli import dataset
+from mtrl.doctor.command import doctor
 from mtrl.errors import MtrlError
+from mtrl.jobs.command import jobs, mlflow, stop
 from mtrl.play import play
 from mtrl.rehearse.command import rehearse
+from mtrl.report.command import report
+from mtrl.train.command import train
 
 
 class _Group(click.Group):
@@ -39,5 +43,11 @@ def main(debug: bool) -> None:
 main.add_command(audit)
 main.add_command(cost)
 main.add_command(dataset)
+main.add_command(doctor)
+main.add_command(jobs)
+main.add_command(mlflow)
 main.add_command(play)
 main.add_command(rehearse)
+main.add_command(report)
+main.add_command(stop)
+main.add_command(train)
