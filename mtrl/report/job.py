@@ -110,23 +110,16 @@ def _optional(read: Any, what: str, otherwise: Any, notes: list[str]) -> Any:
 
 
 def _traces(cloud: Cloud, job: Job) -> Reading:
-    bucket, prefix = _place(f"{job.output_uri}/{TRACES}/")
-    s3 = cloud.client("s3")
-    try:
-        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        keys = [item["Key"] for page in pages for item in page.get("Contents", ())]
-    except ClientError as error:
-        if not is_missing(error):
-            raise
-        keys = []
-    keys = sorted(key for key in keys if key.endswith(".jsonl"))
-
-    def files() -> Iterator[TraceFile]:
-        for key in keys:
-            body = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-            yield TraceFile(f"s3://{bucket}/{key}", Path(key).stem, body)
-
-    return read_files(files(), _policy(job), kept_stems(Path(key).stem for key in keys))
+    """The games of the trace files below the job's output; none when there are no files."""
+    uri = f"{job.output_uri}/{TRACES}/"
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            paths = download(cloud, uri, Path(folder))
+        except InputError:
+            return Reading((), ())
+        paths = sorted((p for p in paths if p.suffix == ".jsonl"), key=lambda path: path.stem)
+        files = (TraceFile(f"{uri}{path.name}", path.stem, path.read_bytes()) for path in paths)
+        return read_files(files, _policy(job), kept_stems(path.stem for path in paths))
 
 
 def _place(uri: str) -> tuple[str, str]:
