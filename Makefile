@@ -25,7 +25,7 @@ rehearsal: setup ## Rehearse the whole training job on this machine, without AWS
 test: setup ## Fast tests (under 5 minutes on 2 cores)
 	@$(RUN)/pytest -n 2 --dist loadfile -m "not slow"
 
-slow: setup ## The slow proofs
+slow: local-cloud-tools ## The slow proofs
 	@$(RUN)/pytest -m slow
 
 lint: setup ## Style
