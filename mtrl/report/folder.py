@@ -1,18 +1,24 @@
-"""A run read from this machine: a rehearsal's folder, or any folder or file of traces."""
+"""A run read from this machine: the folder of a rehearsal or an evaluation, or any traces."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mtrl.errors import InputError
 from mtrl.job import hyperparameters
 from mtrl.pricing import TokenCounts
+from mtrl.report.games import Sampling
 from mtrl.report.reading import TraceFile, kept_stems, read_files
 from mtrl.report.run import MlflowTarget, Run
 
+LEDGER = "ledger.json"
+"""In an evaluation's folder; `mtrl evaluate` writes it."""
+FREE_KINDS = frozenset({"player", "upstream"})
+"""Kinds of policy whose tokens the run's model prices say nothing about."""
 SUMMARY, LEARNED, TRACES = "summary.json", "learned.json", "traces"
 """Names within a rehearsal's folder; `mtrl rehearse` writes them."""
 MLFLOW_DB = "service/mlflow.db"
@@ -29,7 +35,7 @@ def read_folder(path: Path) -> Run:
     """
     if path.is_file():
         return _plain(path, [path])
-    summary = read_json(path / SUMMARY)
+    summary, ledger = read_json(path / SUMMARY), read_json(path / LEDGER)
     files = _trace_files(path)
     if not files:
         raise InputError(
@@ -37,7 +43,9 @@ def read_folder(path: Path) -> Run:
             f"{path} has no trace files ({TRACES}/*.jsonl or *.jsonl).",
             "Give the folder of a rehearsal or an evaluation, a .jsonl file, or a job's name.",
         )
-    return _plain(path, files) if summary is None else _rehearsal(path, summary, files)
+    if summary is not None:
+        return _rehearsal(path, summary, files)
+    return _plain(path, files) if ledger is None else _evaluation(path, ledger, files)
 
 
 def read_json(path: Path) -> Any:
@@ -85,6 +93,52 @@ def _plain(path: Path, files: list[Path]) -> Run:
         facts=(("Read from", str(path.name)),),
         notes=reading.notes,
     )
+
+
+def _evaluation(path: Path, ledger: Mapping[str, Any], files: list[Path]) -> Run:
+    cells = [cell for cell in ledger.get("cells") or () if isinstance(cell.get("cell"), dict)]
+    policies = [cell["cell"].get("policy") or {} for cell in cells]
+    values = (dict(cell["cell"].get("values") or ()) for cell in cells)
+    thresholds = [v["success_threshold"] for v in values if "success_threshold" in v]
+    run = _plain(path, files)
+    return replace(
+        run,
+        source="Evaluation",
+        threshold=float(thresholds[0]) if thresholds else run.threshold,
+        unpriced=frozenset(p["label"] for p in policies if p.get("kind") in FREE_KINDS),
+        facts=tuple(_cell_facts(cells)),
+        notes=(*run.notes, *_cell_notes(cells)),
+    )
+
+
+def _cell_facts(cells: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for cell in cells:
+        policy = cell["cell"].get("policy") or {}
+        yield f"Job of {_cell_title(cell)}", str(cell.get("job") or "none")
+        if policy.get("target"):
+            yield f"Policy: {policy.get('label')}", str(policy["target"])
+    hashes = sorted({str(cell["agent_hash"]) for cell in cells if cell.get("agent_hash")})
+    if hashes:
+        yield "Hashes: agent", ", ".join(hashes)
+
+
+def _cell_notes(cells: list[Mapping[str, Any]]) -> Iterator[str]:
+    for cell in cells:
+        if cell.get("status") != "completed":
+            reason = f": {cell['reason']}" if cell.get("reason") else ""
+            yield f"{_cell_title(cell)} is {cell.get('status')}{reason}."
+        elif not cell.get("traced"):
+            yield f"{_cell_title(cell)} left no traces; its games are not on this page."
+
+
+def _cell_title(cell: Mapping[str, Any]) -> str:
+    """The policy and what it was to be played under."""
+    conditions = cell["cell"].get("conditions") or {}
+    label = (cell["cell"].get("policy") or {}).get("label", "a policy")
+    planned = Sampling(
+        conditions.get("temperature"), conditions.get("effort"), hint=conditions.get("hint")
+    )
+    return f"{label} at {planned.label}"
 
 
 def task_of(sets: tuple[Any, ...]) -> str | None:

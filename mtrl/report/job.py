@@ -55,7 +55,7 @@ def read_job_run(cloud: Cloud, name: str) -> Run:
     if not reading.sets:
         found = _optional(lambda: read_log(cloud, job, rows, _policy(job)), "Its log", None, notes)
         reading = found or reading
-    target = _mlflow(cloud, job)
+    target = mlflow_target(cloud, job)
     points: tuple[Point, ...] = ()
     if target and not any(games.step is not None for games in reading.sets):
         points = _optional(lambda: _points(job, target), "Its metrics", (), notes)
@@ -159,7 +159,7 @@ def _rows(cloud: Cloud, job: Job) -> Rows:
     return tuple(found)
 
 
-def _mlflow(cloud: Cloud, job: Job) -> MlflowTarget | None:
+def mlflow_target(cloud: Cloud, job: Job) -> MlflowTarget | None:
     """The job's MLflow run: at the environment's tracking URI, else at the App's own."""
     details = job.view.output.get("MlflowDetails") or {}
     run_id = details.get("RunId")

@@ -31,7 +31,7 @@ def log_report(report: Path, target: MlflowTarget) -> str:
     Raises:
         MtrlError: MLflow is not installed, cannot be reached, or does not take the file.
     """
-    with _store(target) as client:
+    with open_store(target) as client:
         run_id = target.run_id or _run(client, target)
         client.log_artifact(run_id, str(report), FOLDER)
     return f"{run_id}/{FOLDER}/{report.name}"
@@ -48,7 +48,7 @@ def read_points(target: MlflowTarget, sampling: Mapping[Kind, Sampling]) -> tupl
         MtrlError: MLflow is not installed or cannot be reached.
     """
     wanted = [(kind, name) for figure in FIGURES for kind, name in figure.metrics.items()]
-    with _store(target) as client:
+    with open_store(target) as client:
         return tuple(
             Point(kind, metric.step, name, metric.value, sampling[kind])
             for kind, name in wanted
@@ -57,7 +57,7 @@ def read_points(target: MlflowTarget, sampling: Mapping[Kind, Sampling]) -> tupl
 
 
 @contextmanager
-def _store(target: MlflowTarget) -> Iterator[Any]:
+def open_store(target: MlflowTarget) -> Iterator[Any]:
     """A client, whose failures reach a person in words."""
     try:
         from mlflow.tracking import MlflowClient

@@ -49,6 +49,8 @@ class Run:
     region: str
     billed: bool = True
     """False when nothing was paid, as in a rehearsal."""
+    unpriced: frozenset[str] = frozenset()
+    """Policies whose tokens have no known price."""
     tokens: TokenCounts | None = None
     """Of the whole run, where it states them."""
     facts: tuple[tuple[str, str], ...] = ()

@@ -46,7 +46,8 @@ def measured(run: Run, sets: Sequence[GameSet], prices: TokenPrices | None) -> l
     found = []
     for games in sets:
         figures = measure(games.games, run.threshold)
-        spent = cost(figures, prices) if prices else None
+        priced = prices if games.policy not in run.unpriced else None
+        spent = cost(figures, priced) if priced else None
         found.append(Measured(places[id(games)], games, figures, spent))
     return found
 
