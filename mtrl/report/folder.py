@@ -112,11 +112,12 @@ def _evaluation(path: Path, ledger: Mapping[str, Any], files: list[Path]) -> Run
 
 
 def _cell_facts(cells: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    policies = (cell["cell"].get("policy") or {} for cell in cells)
+    targets = {p.get("label"): p["target"] for p in policies if p.get("target")}
+    for label, target in targets.items():
+        yield f"Policy: {label}", str(target)
     for cell in cells:
-        policy = cell["cell"].get("policy") or {}
-        yield f"Job of {_cell_title(cell)}", str(cell.get("job") or "none")
-        if policy.get("target"):
-            yield f"Policy: {policy.get('label')}", str(policy["target"])
+        yield f"Job: {_cell_title(cell)}", str(cell.get("job") or "none")
     hashes = sorted({str(cell["agent_hash"]) for cell in cells if cell.get("agent_hash")})
     if hashes:
         yield "Hashes: agent", ", ".join(hashes)

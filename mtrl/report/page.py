@@ -18,6 +18,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from mtrl.pricing import PriceList
+from mtrl.rehearse.results import SLIGHT
 from mtrl.report import sections
 from mtrl.report.answers import Answers
 from mtrl.report.curves import panels
@@ -71,7 +72,8 @@ def _content(
         "distribution": sections.distribution(compared, run.threshold),
         "faults": sections.faults(compared),
         "familiarity": sections.familiarity(run, answers),
-        "lessons": sections.lessons(run.learned),
+        "lessons": sections.learned(run),
+        "slight": SLIGHT,
         "replay": replay,
         "block": BLOCK,
         "guide": Markup(_data(_guide(run, everything))),

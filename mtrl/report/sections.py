@@ -7,14 +7,14 @@ sampling differs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup
 
 from mtrl.errors import InputError
 from mtrl.pricing import PriceList, TokenPrices, prices_for, token_cost_usd
+from mtrl.rehearse.results import Lesson, lessons
 from mtrl.report.answers import Answers
 from mtrl.report.charts import Bar, column_chart
 from mtrl.report.clusters import Cluster, clusters, faults_of
@@ -62,19 +62,23 @@ def known_prices(run: Run, prices: PriceList) -> tuple[TokenPrices | None, str]:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Policies down, sampling across; a cell may be empty."""
+    """Policies against sampling settings, the more numerous down; a cell may be empty."""
 
-    columns: tuple[Sampling, ...]
+    policies_down: bool
+    columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Measured | None, ...]], ...]
 
 
 def matrix(sets: Sequence[Measured]) -> Matrix:
-    """Arrange the compared sets."""
-    columns = tuple(dict.fromkeys(item.games.sampling for item in sets))
-    names = dict.fromkeys(item.games.name for item in sets)
-    at = {(item.games.name, item.games.sampling): item for item in sets}
-    rows = tuple((name, tuple(at.get((name, column)) for column in columns)) for name in names)
-    return Matrix(columns, rows)
+    """Arrange the compared sets so that they fit a page."""
+    names = list(dict.fromkeys(item.games.name for item in sets))
+    settings = list(dict.fromkeys(item.games.sampling.label for item in sets))
+    at = {(item.games.name, item.games.sampling.label): item for item in sets}
+    if len(settings) <= len(names):
+        rows = [(name, tuple(at.get((name, s)) for s in settings)) for name in names]
+        return Matrix(True, tuple(settings), tuple(rows))
+    rows = [(s, tuple(at.get((name, s)) for name in names)) for s in settings]
+    return Matrix(False, tuple(names), tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,27 +238,20 @@ def familiarity(run: Run, answers: Answers) -> list[Familiarity]:
     return [item for item in found if item.seen or item.unseen]
 
 
-@dataclass(frozen=True, slots=True)
-class Lesson:
-    """What became of one behaviour, in words."""
+def learned(run: Run) -> list[Lesson]:
+    """What training did to the behaviours, the strongest change first.
 
-    meaning: str
-    before: float
-    after: float
-
-    @property
-    def change(self) -> float:
-        """In log-odds: 1 makes the behaviour e times as likely, all else equal."""
-        return self.after - self.before
-
-
-def lessons(learned: Sequence[Mapping[str, Any]]) -> list[Lesson]:
-    """Behaviours by the size of their change, largest first."""
-    found = [
-        Lesson(str(item["meaning"]), float(item["before"]), float(item["after"]))
-        for item in learned
-    ]
-    return sorted(found, key=lambda lesson: -abs(lesson.change))
+    Raises:
+        InputError: the run's record of it is not one.
+    """
+    try:
+        return lessons(run.learned)
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            "bad-lessons",
+            f"what {run.title} learned cannot be read: {error!r}.",
+            "Each entry has behaviour, meaning, before and after.",
+        ) from error
 
 
 def run_cost(run: Run, prices: TokenPrices | None) -> str:

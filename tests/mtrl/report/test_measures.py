@@ -127,13 +127,25 @@ def test_a_difference_needs_the_same_sampling() -> None:
     assert sections.difference(run_of(base, cold)) is None
 
 
-def test_the_matrix_has_a_row_a_policy_and_a_column_a_sampling() -> None:
+def test_the_matrix_keeps_policies_and_settings_apart_and_the_longer_side_down() -> None:
+    cold = "temperature 0, effort not set"
     run = run_of(evaluation("base", [0]), evaluation("trained", [1]), evaluation("base", [1], 0.0))
     found = sections.matrix(sections.measured(run, run.compared, PRICES))
-    assert [column.temperature for column in found.columns] == [1.0, 0.0]
-    cells = {name: [cell.measure.rate.share if cell else None for cell in row]
-             for name, row in found.rows}  # fmt: skip
-    assert cells == {"base": [0.0, 1.0], "trained": [1.0, None]}
+    assert found.policies_down
+    assert found.columns == ("temperature 1, effort not set", cold)
+    assert shares(found) == {"base": [0.0, 1.0], "trained": [1.0, None]}
+    one = run_of(evaluation("base", [0]), evaluation("base", [1], 0.0))
+    turned = sections.matrix(sections.measured(one, one.compared, PRICES))
+    assert not turned.policies_down
+    assert turned.columns == ("base",)
+    assert shares(turned)[cold] == [1.0]
+
+
+def shares(found: sections.Matrix) -> dict[str, list[float | None]]:
+    return {
+        name: [cell.measure.rate.share if cell else None for cell in cells]
+        for name, cells in found.rows
+    }
 
 
 def test_a_training_job_is_judged_by_its_first_and_last_validation(rehearsal: Path) -> None:

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.trace import Trace, Turn
+from mtrl.errors import InputError
 from mtrl.report.answers import NOTHING, join
 from mtrl.report.curves import panels
 from mtrl.report.folder import read_folder
@@ -254,3 +255,23 @@ def test_recorded_metrics_stand_in_for_games_whose_steps_are_unknown(
     run = replace(run_of(trace, kind=Kind.TRAINING), points=points)
     (panel,) = panels(run)
     assert panel.rows == (("0", "0.1"), ("10", "0.8"))
+
+
+def test_a_run_of_held_out_rows_alone_says_so_instead_of_a_table(rehearsal: Path) -> None:
+    run = read_folder(rehearsal / "traces" / "trained.jsonl")
+    html = render(run, join(run)).decode()
+    assert "Every row played here is held out" in html
+    assert "none played" not in html
+
+
+def test_what_was_learned_is_said_in_words_and_what_hardly_changed_is_counted(
+    rehearsal: Path,
+) -> None:
+    run = read_folder(rehearsal)
+    steady = {"behaviour": "x", "meaning": "stays", "before": 1.0, "after": 1.1}
+    html = render(replace(run, learned=[*run.learned, steady]), NOTHING).decode()
+    assert '<th scope="row">plays a word again</th>\n<td class="how">much less often</td>' in html
+    assert "Of 3 behaviours, 1 changed by less than 0.25." in html
+    assert '<th scope="row">stays</th>' not in html
+    with pytest.raises(InputError, match=r"what .* learned cannot be read"):
+        render(replace(run, learned=[{"meaning": "no weights"}]), NOTHING)
