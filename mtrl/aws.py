@@ -63,10 +63,11 @@ class CloudError(MtrlError):
 
 
 class Cloud:
-    """Clients of one Region, each made once."""
+    """Clients of one Region, each made once, with the credentials found when it was made."""
 
     def __init__(self, region: str) -> None:
         self.region = region
+        self._session = boto3.Session()
         self._client = cache(self._make)
 
     def client(self, service: str) -> Any:
@@ -88,7 +89,7 @@ class Cloud:
             read_timeout=read_timeout_s,
             retries={"mode": "standard", "total_max_attempts": attempts},
         )
-        return boto3.client(service, region_name=self.region, config=config)
+        return self._session.client(service, region_name=self.region, config=config)
 
 
 def region_option(command: F) -> F:
