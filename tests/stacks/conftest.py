@@ -295,7 +295,7 @@ def synth(tmp_path_factory: pytest.TempPathFactory) -> Synth:
                     target = target.setdefault(group, {})
                 target[name] = value
             folder = tmp_path_factory.mktemp("cdk")
-            app = App(outdir=str(folder))
+            app = App(outdir=str(folder), builtin_cloud_formation_validation=False)
             settings = Settings.model_validate(raw)
             build(app, settings, ROOT)
             app.synth()

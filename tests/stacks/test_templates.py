@@ -409,7 +409,7 @@ def test_the_same_settings_give_the_same_templates(synth, tmp_path):
     from stacks.settings import load_settings
 
     first = synth()
-    app = App(outdir=str(tmp_path))
+    app = App(outdir=str(tmp_path), builtin_cloud_formation_validation=False)
     build(app, load_settings("dev"), ROOT)
     app.synth()
     for path in sorted(first.folder.glob("*.template.json")):
@@ -423,6 +423,20 @@ def test_cfn_lint_finds_nothing(synth):
     lint = Path(sys.executable).with_name("cfn-lint")
     done = subprocess.run([str(lint), "-i", "W3005", "--", *paths], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_cdks_own_check_of_the_templates_finds_nothing(tmp_path):
+    from aws_cdk import App
+
+    from stacks.deployment import build
+    from stacks.settings import load_settings
+
+    app = App(outdir=str(tmp_path), builtin_cloud_formation_validation=True)
+    build(app, load_settings("dev"), ROOT)
+    app.synth()
+    report = json.loads((tmp_path / "validation-report.json").read_text())
+    assert [r for r in report["pluginReports"] if r["violations"]] == []
 
 
 @pytest.mark.parametrize("stack", STACKS)
