@@ -30,6 +30,7 @@ def put_objects(s3: Any, bucket: str, objects: list[dict[str, str]]) -> None:
             s3.copy_object(Bucket=bucket, Key=entry["Key"], CopySource=source)
 
 
+@jobs.answerable
 def on_event(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """Only step of the Provider framework."""
     properties = event["ResourceProperties"]

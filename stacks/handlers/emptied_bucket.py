@@ -82,6 +82,7 @@ def _some_versions(s3: Any, bucket: str) -> list[dict[str, str]]:
     return [{"Key": v["Key"], "VersionId": v["VersionId"]} for v in found]
 
 
+@jobs.answerable
 def on_event(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """Only step of the Provider framework."""
     bucket = event["ResourceProperties"]["Bucket"]

@@ -6,9 +6,10 @@ that the handlers do.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import boto3
@@ -23,8 +24,35 @@ _JOB_ARN = re.compile(r"^arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:\d{12}:job/[a-zA-Z0
 _RETRIES = Config(retries={"mode": "standard", "total_max_attempts": 8})
 
 
+REASON_MAX = 1_500
+"""Characters of an error. CloudFormation takes no answer over 4,096 bytes, stack trace included:
+it would wait for another until the resource's hour is over."""
+Step = Callable[[Mapping[str, Any], object], dict[str, Any]]
+
+
 class RemovalError(Exception):
     """A job that the service could not delete."""
+
+
+class HandlerError(Exception):
+    """An error whose own message is too long for CloudFormation."""
+
+
+def answerable(step: Step) -> Step:
+    """Make a handler's error short enough for CloudFormation to take; the log has all of it."""
+
+    @functools.wraps(step)
+    def bounded(event: Mapping[str, Any], context: object) -> dict[str, Any]:
+        try:
+            return step(event, context)
+        except Exception as error:
+            text = str(error)
+            print(f"{type(error).__name__}: {text}")
+            if len(text) <= REASON_MAX:
+                raise
+            raise HandlerError(f"{text[:REASON_MAX]} ... (the log has the rest)") from error
+
+    return bounded
 
 
 def client(service: str) -> Any:

@@ -32,6 +32,7 @@ def delete_packages(sagemaker: Any, group: str) -> int:
     return len(arns)
 
 
+@jobs.answerable
 def on_event(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """Only step of the Provider framework."""
     names = json.loads(event["ResourceProperties"]["Names"])

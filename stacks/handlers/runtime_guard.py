@@ -79,6 +79,7 @@ def _described(job: dict[str, Any]) -> str:
     return f"job {job['JobName']} ({job['JobCategory']}, {job['JobStatus']}{progress})"
 
 
+@jobs.answerable
 def on_event(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """Only step of the Provider framework."""
     properties = event["ResourceProperties"]

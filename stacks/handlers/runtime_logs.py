@@ -48,6 +48,7 @@ def _groups(logs: Any, runtime_id: str) -> Iterator[str]:
         yield from (group["logGroupName"] for group in page["logGroups"])
 
 
+@jobs.answerable
 def on_event(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """Only step of the Provider framework."""
     properties = event["ResourceProperties"]

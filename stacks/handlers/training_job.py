@@ -249,6 +249,7 @@ def _request_or_none(properties: Mapping[str, Any]) -> Request | None:
         return None
 
 
+@jobs.answerable
 def on_event(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """First step of the Provider framework."""
     training = TrainingJob(jobs.client("sagemaker"))
@@ -269,6 +270,7 @@ def on_event(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     }
 
 
+@jobs.answerable
 def is_complete(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """Waiting step of the Provider framework: `event` holds what `on_event` returned."""
     outcome = Outcome(event["PhysicalResourceId"], event["Watch"], tuple(event["Remove"]))

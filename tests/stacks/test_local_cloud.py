@@ -32,13 +32,17 @@ WAIT_S = 240
 
 
 class Proxy(ThreadingHTTPServer):
-    """Passes SageMaker calls on, unless `refusals` holds an answer for the operation."""
+    """Passes SageMaker calls on, unless `refusals` holds an answer for the operation.
+
+    A stopped job is described as still stopping `lingering` times, as the service's own, which
+    have checkpoints to promote, are for minutes.
+    """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Passing)
         self.target = 0
         self.refusals: dict[str, tuple[str, str]] = {}
-        self.calls: list[str] = []
+        self.lingering = 0
 
 
 class _Passing(BaseHTTPRequestHandler):
@@ -46,7 +50,6 @@ class _Passing(BaseHTTPRequestHandler):
         proxy = cast(Proxy, self.server)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         operation = self.headers.get("X-Amz-Target", "").split(".")[-1]
-        proxy.calls.append(operation)
         if operation in proxy.refusals:
             code, message = proxy.refusals[operation]
             self._send(400, json.dumps({"__type": code, "message": message}).encode())
@@ -55,7 +58,11 @@ class _Passing(BaseHTTPRequestHandler):
         url = f"http://127.0.0.1:{proxy.target}{self.path}"
         try:
             with urllib.request.urlopen(urllib.request.Request(url, body, headers)) as answer:
-                self._send(answer.status, answer.read())
+                said = answer.read()
+            if operation == "DescribeJob" and proxy.lingering and b'"Stopped"' in said:
+                proxy.lingering -= 1
+                said = json.dumps({**json.loads(said), "JobStatus": "Stopping"}).encode()
+            self._send(200, said)
         except urllib.error.HTTPError as error:
             self._send(error.code, error.read())
 
@@ -146,7 +153,7 @@ class Account:
             f["FunctionName"]
             for page in functions.get_paginator("list_functions").paginate()
             for f in page["Functions"]
-            if f["Handler"] == f"stacks.handlers.training_job.{entry}"
+            if f["Handler"] == f"stacks.handlers.{entry}"
         )
         answer = functions.invoke(FunctionName=name, Payload=json.dumps(event))
         return json.loads(answer["Payload"].read())
@@ -244,13 +251,16 @@ def test_the_same_create_event_twice_meets_one_job_and_a_placeholder_finds_it(ac
     properties = account.job_properties()
     running = only_running(account)
     event = {"RequestType": "Create", "ResourceProperties": properties}
-    first, second = account.invoke("on_event", event), account.invoke("on_event", event)
+    first, second = (
+        account.invoke("training_job.on_event", event),
+        account.invoke("training_job.on_event", event),
+    )
     assert first == second
     (direct,) = account.jobs().keys() - {running}
     gone = {**event, "RequestType": "Delete", "PhysicalResourceId": "mtrl-local-training-Job-1ABC"}
-    deleting = {**gone, **account.invoke("on_event", gone)}
+    deleting = {**gone, **account.invoke("training_job.on_event", gone)}
     deadline = time.monotonic() + WAIT_S
-    while not account.invoke("is_complete", deleting)["IsComplete"]:
+    while not account.invoke("training_job.is_complete", deleting)["IsComplete"]:
         assert time.monotonic() < deadline
     assert direct not in account.jobs()
     assert only_running(account) == running
@@ -293,10 +303,23 @@ def test_a_stopped_run_is_resumed_from_its_last_checkpoint(account):
     assert stopped not in account.jobs()
 
 
-def test_destroying_while_a_job_stops_waits_for_it_and_leaves_nothing(account, synth):
-    account.sagemaker.stop_job(JobName=only_running(account), JobCategory="AgentRFT")
+def test_the_budget_guard_measures_the_running_job_and_stops_it_past_its_budget(account):
+    running = only_running(account)
+    account.deploy("oversight", agent__reasoning_effort="high", budget__usd=0.000001, **LONG)
+    answer = account.invoke("budget_guard.on_schedule", {})
+    assert answer == {"stopped": [running]}
+    assert account.jobs()[running] in ("Stopping", "Stopped")
+    metrics = account.cloud.client("cloudwatch").list_metrics(Namespace="MultiTurnRL")["Metrics"]
+    assert {"SpentUsd", "TrainTokens", "Step"} <= {metric["MetricName"] for metric in metrics}
+
+
+def test_destroying_while_a_job_stops_waits_for_it_and_leaves_nothing(account, synth, proxy):
+    (job,) = account.jobs()
+    account.wait_for(job, "Stopped")
+    proxy.lingering = 2
     app = synth("local", **LONG).folder
     account.cloud.cdk("destroy", "--all", "--force", app=app, show=lambda line: None)
+    assert proxy.lingering == 0
     account.cloud.remove_bootstrap()
     assert inventory(account.cloud.client) == []
 

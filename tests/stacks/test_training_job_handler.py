@@ -324,3 +324,15 @@ def test_properties_are_read_from_the_strings_that_cloudformation_sends():
         {"Prefix": "p", "RunId": "r", "Document": "{}", "RoleArn": "a", "EarlyWatchSeconds": "300"}
     )
     assert parsed == Request("p", "r", {}, "a", {}, 300.0)
+
+
+def test_a_reason_too_long_for_cloudformation_is_cut_instead_of_hanging_the_stack():
+    @jobs.answerable
+    def on_event(event: Any, _context: object) -> dict[str, Any]:
+        raise JobError("x" * event["length"])
+
+    with pytest.raises(JobError, match=r"^x{1500}$"):
+        on_event({"length": jobs.REASON_MAX}, None)
+    with pytest.raises(jobs.HandlerError) as raised:
+        on_event({"length": 100_000}, None)
+    assert len(str(raised.value)) < 1_600
