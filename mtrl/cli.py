@@ -12,11 +12,13 @@ from mtrl.cost.command import cost
 from mtrl.dataset.cli import dataset
 from mtrl.doctor.command import doctor
 from mtrl.errors import MtrlError
+from mtrl.evaluate.command import evaluate
 from mtrl.jobs.command import jobs, mlflow, stop
 from mtrl.play import play
 from mtrl.rehearse.command import rehearse
 from mtrl.report.command import report
 from mtrl.train.command import train
+from mtrl.watch.command import watch
 
 
 class _Group(click.Group):
@@ -44,6 +46,7 @@ main.add_command(audit)
 main.add_command(cost)
 main.add_command(dataset)
 main.add_command(doctor)
+main.add_command(evaluate)
 main.add_command(jobs)
 main.add_command(mlflow)
 main.add_command(play)
@@ -51,3 +54,4 @@ main.add_command(rehearse)
 main.add_command(report)
 main.add_command(stop)
 main.add_command(train)
+main.add_command(watch)

@@ -136,6 +136,23 @@ def paired_bootstrap(
     return (_quantile(means, 0.025), _quantile(means, 0.975))
 
 
+def paired_interval(differences: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
+    """95% interval of the mean of paired differences of two shares, each within [-1, 1].
+
+    The bootstrap's; but rows that all differ alike have no spread to resample, and then the bound
+    is on the share of rows not seen that may behave otherwise (Wilson's, for 0 of n), however far
+    those differ.
+
+    Raises:
+        ValueError: no differences.
+    """
+    if len(set(differences)) != 1:
+        return paired_bootstrap(differences, seed=seed)
+    same = differences[0]
+    _, unseen = wilson_interval(0, len(differences))
+    return (same - unseen * (same + 1), same + unseen * (1 - same))
+
+
 def pass_at_k(games: int, solved: int, k: int) -> float:
     """Unbiased chance that at least one of k games solves the row (Chen et al. 2021).
 

@@ -75,6 +75,16 @@ PLAYERS: dict[str, Callable[[Marks, int, float], dict[str, Any]]] = {
 """Names under which a rehearsal offers them."""
 
 
+LADDER = ("random", "consistent", "solver")
+"""Yardsticks from weakest to strongest, for an evaluation to stand beside."""
+HINT = (
+    "Before you play a word, see that it fits all you have been told so far: "
+    "keep green letters, move yellow ones, drop grey ones."
+)
+"""A line for the system prompt, to see what asking gains without training. Its only five-letter
+word stands in the prompt too."""
+
+
 @lru_cache(maxsize=1)
 def _dictionary() -> tuple[str, ...]:
     return tuple(sorted(word_levels()))

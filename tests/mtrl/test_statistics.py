@@ -14,6 +14,7 @@ from mtrl.statistics import (
     clustered_interval,
     mcnemar,
     paired_bootstrap,
+    paired_interval,
     pass_at_k,
     sign_flip_p,
     wilson_interval,
@@ -139,6 +140,18 @@ def test_bootstrap_repeats_with_its_seed_and_differs_with_another() -> None:
 def test_bootstrap_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="no paired rows"):
         paired_bootstrap([])
+
+
+def test_differences_with_a_spread_are_resampled() -> None:
+    differences = [1.0, 0.0, 0.0, -1.0, 1.0]
+    assert paired_interval(differences, seed=3) == paired_bootstrap(differences, seed=3)
+
+
+@given(st.sampled_from([-1.0, -0.5, 0.0, 1.0]), st.integers(1, 300))
+def test_rows_that_all_differ_alike_do_not_make_a_sure_thing(same: float, rows: int) -> None:
+    low, high = paired_interval([same] * rows)
+    assert -1.0 <= low <= same <= high <= 1.0
+    assert high - low == pytest.approx(2 * wilson_interval(0, rows)[1])
 
 
 @given(st.data(), st.integers(1, 8))
