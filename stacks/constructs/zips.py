@@ -134,9 +134,11 @@ def install_wheels(requirements: str, python: str) -> dict[str, bytes]:
         command = [_uv(), "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
         command += ["--target", str(target), "--python-version", python]
         command += ["--python-platform", "aarch64-manylinux2014", "--only-binary=:all:"]
-        done = subprocess.run(
-            [*command, "-r", str(lock)], capture_output=True, text=True, check=False
-        )
+        command += ["-r", str(lock)]
+        # What was fetched once is not asked for again, so that a later build needs no network.
+        done = subprocess.run([*command, "--offline"], capture_output=True, text=True)
+        if done.returncode:
+            done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise BundleError(
                 f"the arm64 wheels could not be installed: {done.stderr.strip()[-800:]}\n"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -275,7 +276,18 @@ Synth = Callable[..., Synthesised]
 
 
 @pytest.fixture(scope="session")
-def synth(tmp_path_factory: pytest.TempPathFactory) -> Synth:
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is deployed, so that a file saved meanwhile changes nothing half-way."""
+    root = tmp_path_factory.mktemp("sources")
+    for folder in ("agent", "datasets", "mtrl", "stacks"):
+        shutil.copytree(ROOT / folder, root / folder)
+    (ROOT / ".build").mkdir(exist_ok=True)
+    (root / ".build").symlink_to(ROOT / ".build")
+    return root
+
+
+@pytest.fixture(scope="session")
+def synth(tmp_path_factory: pytest.TempPathFactory, sources: Path) -> Synth:
     """Synthesises a deployment; every set of changes once. `a__b=1` sets a.b."""
     from aws_cdk import App
 
@@ -297,7 +309,7 @@ def synth(tmp_path_factory: pytest.TempPathFactory) -> Synth:
             folder = tmp_path_factory.mktemp("cdk")
             app = App(outdir=str(folder), builtin_cloud_formation_validation=False)
             settings = Settings.model_validate(raw)
-            build(app, settings, ROOT)
+            build(app, settings, sources)
             app.synth()
             templates = {
                 stack: json.loads((folder / f"{settings.prefix}-{stack}.template.json").read_text())

@@ -402,7 +402,7 @@ def test_stacks_deploy_in_order_and_go_in_reverse(synth):
         assert earlier in manifest[later]["dependencies"]
 
 
-def test_the_same_settings_give_the_same_templates(synth, tmp_path):
+def test_the_same_settings_give_the_same_templates(synth, sources, tmp_path):
     from aws_cdk import App
 
     from stacks.deployment import build
@@ -410,7 +410,7 @@ def test_the_same_settings_give_the_same_templates(synth, tmp_path):
 
     first = synth()
     app = App(outdir=str(tmp_path), builtin_cloud_formation_validation=False)
-    build(app, load_settings("dev"), ROOT)
+    build(app, load_settings("dev"), sources)
     app.synth()
     for path in sorted(first.folder.glob("*.template.json")):
         assert path.read_bytes() == (tmp_path / path.name).read_bytes()
