@@ -13,9 +13,10 @@ from typing import Any
 import click
 import uvicorn
 from pydantic import ValidationError
+from starlette.types import ASGIApp
 
 from rehearsal.faults import with_faults
-from rehearsal.outages import Line, listening_socket, outages
+from rehearsal.outages import Line, listening_socket
 from rehearsal.policies.registry import UnknownPolicy
 from rehearsal.server import Service, build_app
 from rehearsal.settings import Fault, FaultSettings, ServiceSettings
@@ -80,16 +81,20 @@ def main(faults: tuple[str, ...], fault_seed: int, **options: Any) -> None:
 
 async def _serve(service: Service, listener: socket.socket) -> None:
     """Serve until a signal, with the faults that the settings ask for."""
-    line, faults = Line(), service.settings.faults
-    app: Any = build_app(service)
-    if faults.active:
-        app = with_faults(app, service, line)
-    line.server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
-    share = faults.rates.get(Fault.CONNECTION_REFUSED, 0.0)
+    line, app = Line(), build_app(service)
+    if not service.settings.faults.active:
+        await uvicorn.Server(_config(app)).serve(sockets=[listener])
+        return
+    layer = with_faults(app, service, line)
+    line.server = uvicorn.Server(_config(layer))
     async with asyncio.TaskGroup() as group:
-        outage = group.create_task(outages(line, share, faults.refused_s, faults.seed))
+        outage = group.create_task(layer.outages())
         await line.server.serve(sockets=[listener])
         outage.cancel()
+
+
+def _config(app: ASGIApp) -> uvicorn.Config:
+    return uvicorn.Config(app, log_level="warning", access_log=False)
 
 
 def fault_rates(options: Sequence[str]) -> dict[str, float]:

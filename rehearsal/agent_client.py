@@ -17,6 +17,10 @@ class AgentUnreachable(Exception):
     """The agent gave no usable HTTP answer; the message says why."""
 
 
+class AgentDown(AgentUnreachable):
+    """The agent accepts no connection: no rollout was started, and it may be restarting."""
+
+
 @dataclass(frozen=True, slots=True)
 class AgentReply:
     """What an invocation returned; the reward itself arrives by UpdateReward."""
@@ -40,7 +44,8 @@ class AgentClient:
         """Start one rollout and wait until the agent answers.
 
         Raises:
-            AgentUnreachable: no connection, or an HTTP error.
+            AgentDown: no connection.
+            AgentUnreachable: the connection broke, or an HTTP error.
         """
         trajectory_id = metadata["rolloutId"]
         payload = {
@@ -54,6 +59,8 @@ class AgentClient:
                 json=payload,
                 headers={SESSION_HEADER: trajectory_id},
             )
+        except httpx.ConnectError as error:
+            raise AgentDown(f"agent not reached: {error}") from None
         except httpx.HTTPError as error:
             raise AgentUnreachable(f"agent not reached: {type(error).__name__}: {error}") from None
         if response.status_code != httpx.codes.OK:

@@ -32,7 +32,7 @@ from rehearsal.fault_replies import (
     refusal,
 )
 from rehearsal.job_runtime_api import JOB_HEADER, TRAJECTORY_HEADER
-from rehearsal.outages import Line
+from rehearsal.outages import Line, outages
 from rehearsal.server import Service
 from rehearsal.settings import Fault, FaultSettings
 from rehearsal.trajectories import Trajectories
@@ -162,7 +162,7 @@ class _Answer:
     @property
     def message(self) -> dict[str, Any] | None:
         """What the policy said, when that arrives whole."""
-        if self.sent is None or self.sent.status != 200:
+        if self.sent is None or self.sent.status != 200 or self.fault is Fault.EMPTY_CHOICES:
             return None
         once = self.reply if self.fault is Fault.DUPLICATED_CHUNKS else self.sent
         return delivered_message(once)
@@ -190,6 +190,18 @@ class FaultLayer:
             await self._runtime_call(scope, receive, send)
         else:
             await self.app(scope, receive, send)
+
+    async def outages(self) -> None:
+        """Refuse connections for the share of the time that the settings say, for ever."""
+        share = self.settings.rates.get(Fault.CONNECTION_REFUSED, 0.0)
+        outage = {"path": "port", "faults": [Fault.CONNECTION_REFUSED]}
+        await outages(
+            self.line,
+            share,
+            self.settings.refused_s,
+            self.settings.seed,
+            lambda: self.ledger.write(outage),
+        )
 
     async def _runtime_call(self, scope: Scope, receive: Receive, send: Send) -> None:
         content = await _body(receive)
@@ -235,9 +247,12 @@ class FaultLayer:
     async def _service_reply(self, scope: Scope, content: bytes) -> Reply:
         """Let the service answer, and keep the answer."""
         sent: list[Message] = []
+        request: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
 
         async def receive() -> Message:
-            return {"type": "http.request", "body": content, "more_body": False}
+            if request:
+                return request.pop()
+            return await asyncio.Future()  # the client stays; a streamed answer cancels this
 
         async def keep(message: Message) -> None:
             sent.append(message)

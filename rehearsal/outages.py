@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -91,7 +92,9 @@ class Line:
         )
 
 
-async def outages(line: Line, share: float, seconds: float, seed: int) -> None:
+async def outages(
+    line: Line, share: float, seconds: float, seed: int, on_outage: Callable[[], None]
+) -> None:
     """Refuse connections for `seconds` at a time and `share` of all time, for ever."""
     ordinal = 0
     while not line.up:
@@ -99,5 +102,6 @@ async def outages(line: Line, share: float, seconds: float, seed: int) -> None:
     while share > 0:
         pause = seconds * (1 - share) / share
         await asyncio.sleep(pause * (0.5 + uniform(seed, "outage", ordinal)))
+        on_outage()
         await line.refuse(seconds)
         ordinal += 1

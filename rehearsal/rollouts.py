@@ -13,10 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rehearsal.agent_client import AgentClient, AgentUnreachable
+from rehearsal.agent_client import AgentClient, AgentDown, AgentReply, AgentUnreachable
 from rehearsal.draws import DrawKey
 from rehearsal.policies import Policy, Sample
 from rehearsal.trajectories import Trajectories, Trajectory, TrajectoryStatus
+
+AGENT_WAIT_S = 30.0
+"""How long an attempt waits for an agent that accepts no connection; a restart takes about 10 s."""
+AGENT_BACKOFF_S = (0.1, 2.0)
+"""First and longest wait between two tries to connect; each is twice the one before."""
 
 
 class JobFailed(Exception):
@@ -181,6 +186,21 @@ class RolloutRunner:
             "region": self._settings.region,
         }
 
+    async def _invoke(self, plan: RolloutPlan, trajectory: Trajectory) -> AgentReply:
+        """Start the rollout, once the agent accepts a connection."""
+        give_up = time.monotonic() + AGENT_WAIT_S
+        wait, longest = AGENT_BACKOFF_S
+        while True:
+            try:
+                return await self._agent.invoke(
+                    plan.prompt, self._metadata(trajectory), self._inference()
+                )
+            except AgentDown:
+                if time.monotonic() + wait > give_up:
+                    raise
+                await asyncio.sleep(wait)
+                wait = min(2 * wait, longest)
+
     async def _attempt(
         self, plan: RolloutPlan, trajectory: Trajectory
     ) -> tuple[dict[str, Any] | None, str | None]:
@@ -188,13 +208,13 @@ class RolloutRunner:
         trace = None
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                reply = await self._agent.invoke(
-                    plan.prompt, self._metadata(trajectory), self._inference()
-                )
+                reply = await self._invoke(plan, trajectory)
                 trace = reply.trace
                 if reply.status == "failed" and not trajectory.settled.is_set():
                     return trace, _failure(trajectory, reply.error)
                 await trajectory.settled.wait()
+        except AgentDown as error:
+            return trace, f"{NO_SAMPLING}: {error}"
         except AgentUnreachable as error:
             return trace, str(error) if trajectory.rewards is None else None
         except TimeoutError:
