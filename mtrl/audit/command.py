@@ -64,6 +64,7 @@ def audit(
     learned = []
     if train:
         compared = dict.fromkeys((chosen, hooks.rewards[0]))
+        click.echo(f"training on {' and '.join(compared)}: a minute or so", err=True)
         learned = optimise(task, list(compared), steps, seed)
         findings += judge_learned(learned[0])
     found = Audit(

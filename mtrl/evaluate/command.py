@@ -49,6 +49,7 @@ from mtrl.pricing import TokenPrices
 from mtrl.terminal import console, json_option, print_json
 
 NAME = re.compile(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
+FOLDERS = Path("evaluations")
 FAILED_EXIT = 1
 MODEL, REGION = "gpt-oss-20b", "us-east-1"
 """Whose prices are shown when no deployment names a model."""
@@ -97,7 +98,7 @@ MODEL, REGION = "gpt-oss-20b", "us-east-1"
 )
 @click.option("--limit", type=click.IntRange(1), help="Only so many rows, from the first.")
 @click.option("--name", default="evaluation", show_default=True, help="A new name plays anew.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder.  [default: runs/NAME]")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder.  [default: evaluations/NAME]")
 @click.option(
     "--compare",
     "compared",
@@ -155,7 +156,7 @@ def evaluate(ctx: click.Context, where: Where, as_json: bool, **options: Any) ->
     if options["dry_run"]:
         _show_plan(cells, rows, as_json)
         return
-    folder = Folder(options["out"] or Path("runs") / options["name"])
+    folder = Folder(options["out"] or FOLDERS / options["name"])
     with folder.opened():
         say = lambda text: click.echo(text, err=True)  # noqa: E731
         waiting = Waiting(options["max_wait"] * 60, say)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -158,3 +160,9 @@ def test_a_task_without_hooks_is_told_what_to_add(monkeypatch: pytest.MonkeyPatc
     assert result.exit_code == 2
     assert "no module mtrl.job.audit" in result.output
     assert "docs/audit.md" in result.output
+
+
+def test_other_commands_do_not_wait_for_the_agents_framework() -> None:
+    # Strands takes most of a second to import; only the audit's attacks need it.
+    code = "import sys, mtrl.cli; sys.exit('strands' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
