@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -134,14 +135,18 @@ def operator(_service: tuple[LocalParts, Environment], monkeypatch: pytest.Monke
 
 @pytest.fixture
 def own_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Opens services of a test's own: `with own_operator() as operator`, the same state again."""
+    """Opens services of a test's own: `with own_operator() as operator`, the same state again.
+
+    Positional arguments are options of the service, `agent` is environment of the agent.
+    """
     folder = tmp_path / "own"
     made: list[Environment] = []
 
     @contextmanager
-    def start(*options: str) -> Iterator[Operator]:
+    def start(*options: str, agent: dict[str, str] | None = None) -> Iterator[Operator]:
         folder.mkdir(exist_ok=True)
-        with local_parts(folder, REGION, ["--seed", "7", *options], 1, "wordle") as parts:
+        seeded = ["--seed", "7", *options]
+        with local_parts(folder, REGION, seeded, 1, "wordle", agent) as parts:
             fresh = not made
             if fresh:
                 made.append(create_environment(parts))
@@ -187,6 +192,7 @@ class Aws:
             value: Any = found(context["given"]) if callable(found) else found
             if isinstance(value, Exception):
                 raise value
+            value = {key: item for key, item in value.items() if key != "ResponseMetadata"}
             if model.output_shape:
                 # A streamed body is a file, which the validator takes for a blob.
                 report = ParamValidator().validate(value, model.output_shape)
@@ -219,6 +225,8 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Aws:
         return found.attach(service, make(self, service, *arguments))
 
     monkeypatch.setattr(Cloud, "_make", made)
+    if "AWS_ENDPOINT_URL" in os.environ:  # a service runs: its keys are set already
+        return found
     for name, value in {
         "AWS_ACCESS_KEY_ID": "TEST",
         "AWS_SECRET_ACCESS_KEY": "test",
