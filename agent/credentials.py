@@ -12,6 +12,7 @@ import asyncio
 import base64
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ TOKEN_SIGNED_FOR_S = 43_200
 """Lifetime written into the signature, the longest that the service takes. The token still dies
 with the credentials that signed it, which is why the cache keeps it for minutes only."""
 TOKEN_KEPT_S = 300.0
+REFUSALS_TO_RENEW = 2
+"""Tokens of one key pair that the service refuses before the keys themselves are doubted."""
 EXPIRY_MARGIN_S = 30.0
 """A token is not used in its credentials' last seconds: the request must still arrive in time."""
 
@@ -70,6 +73,15 @@ class SessionCredentials:
         # Guards the making of the session when two Regions mint at once, each in its thread.
         self._lock = threading.Lock()
 
+    def renew(self) -> None:
+        """Begin a new session, whose provider asks for credentials anew.
+
+        A session keeps credentials until they are due by their own account; keys that were revoked
+        before that would be signed with for ever.
+        """
+        with self._lock:
+            self._session = None
+
     def __call__(self) -> Snapshot:
         """Freeze the current credentials, refreshing them if they are due. Blocks on I/O.
 
@@ -109,6 +121,7 @@ def _expiry(credentials: Any) -> float | None:
 @dataclass(frozen=True, slots=True)
 class _Kept:
     token: str
+    access_key: str
     until: float
 
 
@@ -120,11 +133,13 @@ class TokenCache:
 
     def __init__(
         self,
-        snapshot: Callable[[], Snapshot] | None = None,
+        snapshot: SessionCredentials | Callable[[], Snapshot] | None = None,
         clock: Callable[[], float] = time.time,
         kept_s: float = TOKEN_KEPT_S,
     ) -> None:
         self._snapshot = snapshot or SessionCredentials()
+        self._refused: Counter[str] = Counter()
+        """Access key -> its tokens that the service refused."""
         self._clock = clock
         self._kept_s = kept_s
         self._kept: dict[str, _Kept] = {}
@@ -151,17 +166,29 @@ class TokenCache:
     def drop(self, region: str, token: str) -> None:
         """Forget `token` after the service refused it; a newer one is left alone."""
         kept = self._kept.get(region)
-        if kept is not None and kept.token == token:
-            del self._kept[region]
+        if kept is None or kept.token != token:
+            return
+        del self._kept[region]
+        self._refused[kept.access_key] += 1
 
     async def _mint(self, region: str) -> str:
-        snapshot = await asyncio.to_thread(self._snapshot)
+        snapshot = await asyncio.to_thread(self._current)
         token = mint_token(snapshot.credentials, region)
         until = self._clock() + self._kept_s
         if snapshot.expires_at is not None:
             until = min(until, snapshot.expires_at - EXPIRY_MARGIN_S)
-        self._kept[region] = _Kept(token, until)
+        self._kept[region] = _Kept(token, snapshot.credentials.access_key, until)
         return token
+
+    def _current(self) -> Snapshot:
+        """The current credentials, asked for anew when the service keeps refusing them."""
+        snapshot = self._snapshot()
+        refused = self._refused[snapshot.credentials.access_key]
+        if refused >= REFUSALS_TO_RENEW and isinstance(self._snapshot, SessionCredentials):
+            self._refused.clear()
+            self._snapshot.renew()
+            snapshot = self._snapshot()
+        return snapshot
 
     def _minted(self, region: str, task: asyncio.Task[str]) -> None:
         self._minting.pop(region, None)

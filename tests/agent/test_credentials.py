@@ -213,6 +213,25 @@ def test_one_session_serves_the_process() -> None:
     assert made == [1]
 
 
+def test_keys_that_were_revoked_before_their_end_are_asked_for_anew() -> None:
+    """Botocore would sign with them until they are due; the second refusal ends that."""
+    made = []
+
+    def session() -> Session:
+        made.append(len(made))
+        return Session(Credentials(f"AKID{made[-1]}", "secret"))
+
+    async def main() -> None:
+        cache = TokenCache(SessionCredentials(session))
+        for expected in (1, 1, 2, 2, 3):
+            token = await cache.token("us-east-1")
+            assert len(made) == expected
+            cache.drop("us-east-1", token)
+            cache.drop("us-east-1", token)  # a second rollout's refusal of it is no second one
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     "found",
     [None, Credentials("", ""), RuntimeError("provider exploded with secret wJalr")],
