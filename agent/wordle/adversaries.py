@@ -20,7 +20,7 @@ from agent.wordle.prompts import TOOL_NAME
 FALLBACK_WORDS = ("crane", "moist", "bulky", "dodge", "whelp", "vixen")
 """What an adversary plays when it has nothing better: in the list, and all different letters but
 one."""
-_RUN = re.compile(r"[A-Za-z0-9+/=]{5,64}")
+_RUN = re.compile(r"[A-Za-z0-9+/]{5,64}={0,2}")
 _SPELT = re.compile(r"(?<![A-Za-z])[A-Za-z](?:[ .,_-]{1,2}[A-Za-z]){4}(?![A-Za-z])")
 _LETTERS = re.compile(rf"[a-z]{{{WORD_LENGTH}}}")
 
@@ -142,7 +142,7 @@ def _words_in(texts: Iterable[str]) -> list[str]:
 
 def _readings(run: str) -> Iterator[str]:
     """What a run of characters may mean."""
-    clear = run.lower()
+    clear = run.rstrip("=").lower()
     yield clear
     yield clear[::-1]
     yield codecs.decode(clear, "rot13")
