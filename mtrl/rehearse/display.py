@@ -16,6 +16,8 @@ from mtrl.pricing import TokenPrices, token_cost_usd
 from mtrl.rehearse.results import Figures, Lesson
 
 BAR_WIDTH = 16
+PHASES = {"Starting": "preparing", "Downloading": "preparing: rows, MLflow"}
+"""Plainer words for a job's first secondary statuses."""
 LIVE_UPDATES_PER_S = 4
 
 
@@ -66,7 +68,7 @@ class RunDisplay:
 
     def _line(self, job: JobView, last: StepFigures | None) -> Text:
         if not job.total_steps:
-            return Text(f"{job.secondary.lower()} ...")
+            return Text(f"{PHASES.get(job.secondary, job.secondary.lower())} ...")
         done = round(BAR_WIDTH * job.step / job.total_steps)
         parts = [
             f"step {job.step}/{job.total_steps}",
