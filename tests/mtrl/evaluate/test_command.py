@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +190,38 @@ def test_the_ladder_leads_from_chance_to_the_trained_policy(
         assert all(cost > 0 for cost in costs[3:])
         factors = [difference["factor"] for difference in data["differences"]]
         assert factors == ["policy", "policy", "policy", "hint", "policy"]
+
+
+@pytest.mark.slow
+def test_a_model_behind_any_openai_compatible_server_is_measured(tmp_path: Path) -> None:
+    asked: list[dict[str, Any]] = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            call = {"name": "guess_word", "arguments": '{"guess": "crane"}'}
+            message = {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "c", "type": "function", "function": call}],
+            }
+            body = json.dumps({"choices": [{"message": message, "finish_reason": "tool_calls"}]})
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Keep the test's output clean."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        policy = f"vllm=http://127.0.0.1:{server.server_port}/v1#some-model"
+        command = ["evaluate", "--policy", policy, "--effort", "low", "--limit", "3", "--json"]
+        result = CliRunner().invoke(main, [*command, "--out", str(tmp_path / "e")])
+        server.shutdown()
+    assert result.exit_code == 0, result.output
+    [cell] = json.loads(result.stdout)["cells"]
+    assert (cell["games"], cell["solve_rate"], cell["usd_per_game"]) == (3, 0.0, None)
+    assert {(request["model"], request["reasoning_effort"]) for request in asked} == {
+        ("some-model", "low")
+    }
