@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import Duration, Stack
+from aws_cdk import Annotations, Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
@@ -56,7 +56,7 @@ class OversightStack(Stack):
         ARN, which every SageMaker event carries in `resources`.
         """
         topic = sns.Topic.from_topic_arn(self, "Notices", topic_arn)
-        events.Rule(
+        rule = events.Rule(
             self,
             "JobEvents",
             description=f"State changes of the jobs of {settings.prefix}",
@@ -69,6 +69,10 @@ class OversightStack(Stack):
                 ],
             ),
             targets=[targets.SnsTopic(topic)],
+        )
+        Annotations.of(rule).acknowledge_warning(
+            "@aws-cdk/aws-events:ruleUnresolvedEnvironment",
+            "Rule and topic are in one account and Region; the ARN is known while deploying.",
         )
 
     def _dashboard(self, settings: Settings, agent: Agent) -> None:
