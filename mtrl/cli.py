@@ -14,6 +14,8 @@ from mtrl.doctor.command import doctor
 from mtrl.errors import MtrlError
 from mtrl.evaluate.command import evaluate
 from mtrl.jobs.command import jobs, mlflow, stop
+from mtrl.jobs.logs_command import logs
+from mtrl.leftovers.command import leftovers
 from mtrl.play import play
 from mtrl.rehearse.command import rehearse
 from mtrl.report.command import report
@@ -48,6 +50,8 @@ main.add_command(dataset)
 main.add_command(doctor)
 main.add_command(evaluate)
 main.add_command(jobs)
+main.add_command(leftovers)
+main.add_command(logs)
 main.add_command(mlflow)
 main.add_command(play)
 main.add_command(rehearse)

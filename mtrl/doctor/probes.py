@@ -107,7 +107,7 @@ def answers(subject: Subject) -> Verdict:
 def _starts(subject: Subject, probe: Probe) -> Verdict | None:
     """A payload that the agent refuses at once; None when it did."""
     limit = f"{subject.probe_limit_s:g} s"
-    logs = "mtrl logs --agent --since 10m"
+    logs = _logs(subject)
     try:
         probe.invoke({"prompt": NO_ROW})
     except (ReadTimeoutError, ConnectionClosedError):
@@ -137,7 +137,7 @@ def _did_not_start(said: str) -> bool:
 
 def _plays(subject: Subject, probe: Probe) -> Verdict:
     """A payload as the service sends it, for a trajectory that does not exist."""
-    logs = "mtrl logs --agent --since 10m"
+    logs = _logs(subject)
     try:
         answer = probe.invoke(rollout_payload(subject))
     except (ReadTimeoutError, ConnectionClosedError):
@@ -165,6 +165,10 @@ def _plays(subject: Subject, probe: Probe) -> Verdict:
             "see the check runtime-role-permissions",
         )
     return ok("it starts, reads a row and reaches the job runtime")
+
+
+def _logs(subject: Subject) -> str:
+    return f"mtrl logs --agent --since 10m --stack-prefix {subject.prefix}"
 
 
 def rollout_payload(subject: Subject) -> dict[str, Any]:
