@@ -34,6 +34,13 @@ class Refusal(Exception):
         self.code = code
 
 
+APP_OPTIONS: dict[str, Any] = {
+    "builtin_cloud_formation_validation": False,
+    "tree_metadata": False,
+}
+"""As app.py has them."""
+
+
 def arn_of(name: str, category: str = "AgentRFT") -> str:
     return f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:job/{category}/{name}"
 
@@ -276,6 +283,11 @@ Synth = Callable[..., Synthesised]
 
 
 @pytest.fixture(scope="session")
+def app_options() -> dict[str, Any]:
+    return APP_OPTIONS
+
+
+@pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is deployed, so that a file saved meanwhile changes nothing half-way."""
     root = tmp_path_factory.mktemp("sources")
@@ -307,7 +319,7 @@ def synth(tmp_path_factory: pytest.TempPathFactory, sources: Path) -> Synth:
                     target = target.setdefault(group, {})
                 target[name] = value
             folder = tmp_path_factory.mktemp("cdk")
-            app = App(outdir=str(folder), builtin_cloud_formation_validation=False)
+            app = App(outdir=str(folder), **APP_OPTIONS)
             settings = Settings.model_validate(raw)
             build(app, settings, sources)
             app.synth()
