@@ -6,7 +6,7 @@ RUN := $(VENV)/bin
 UV_VERSION := 0.13.9
 READY := $(VENV)/.ready
 
-.PHONY: help setup rehearsal test check lint types lock pr clean deploy destroy deploy-local destroy-local local-cloud-tools
+.PHONY: help setup rehearsal test faults check lint types lock pr clean deploy destroy deploy-local destroy-local local-cloud-tools
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -27,6 +27,10 @@ test: setup ## Fast tests (under 5 minutes on 2 cores)
 
 slow: local-cloud-tools ## The slow proofs
 	@$(RUN)/pytest -m slow
+
+faults: setup ## Play 1,024 rollouts while everything fails that can, and count what is lost
+	@$(RUN)/python -m benchmarks.faults
+	@$(RUN)/python -m benchmarks.key_rotation
 
 lint: setup ## Style
 	@$(RUN)/ruff check . && $(RUN)/ruff format --check .

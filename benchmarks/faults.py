@@ -106,6 +106,11 @@ def make_plan(rollouts: int, concurrency: int, rate: float, seed: int, stream: b
         ValueError: the service would not accept such jobs; says what it accepts.
     """
     jobs = 1 if concurrency <= MOST_CONCURRENCY else 2
+    if not LEAST_CONCURRENCY * jobs <= concurrency <= 2 * MOST_CONCURRENCY or concurrency % jobs:
+        raise ValueError(
+            f"--concurrency {concurrency}: use an even number from {LEAST_CONCURRENCY} "
+            f"to {2 * MOST_CONCURRENCY}"
+        )
     share, rest = divmod(rollouts, jobs)
     batch = max((b for b in BATCHES if share % b == 0 and share // b >= 2), default=0)
     if jobs == 2 and batch == 128:
@@ -113,11 +118,6 @@ def make_plan(rollouts: int, concurrency: int, rate: float, seed: int, stream: b
     group = share // batch if batch else 0
     if rest or not 2 <= group <= 32:
         raise ValueError(f"--rollouts {rollouts}: use a multiple of {64 * jobs}")
-    if not LEAST_CONCURRENCY * jobs <= concurrency <= 2 * MOST_CONCURRENCY or concurrency % jobs:
-        raise ValueError(
-            f"--concurrency {concurrency}: use an even number from {LEAST_CONCURRENCY} "
-            f"to {2 * MOST_CONCURRENCY}"
-        )
     return Plan(jobs, batch, group, concurrency // jobs, rate, seed, stream)
 
 

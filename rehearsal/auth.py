@@ -34,12 +34,12 @@ class Verifier:
         """
         Args:
             secrets: access key id -> secret key, of the keys that are alive at the moment of a
-                look-up. Empty at first: any key is let in, unsigned.
-            verify_signatures: off when the keys come from a token service whose secrets this
-                process cannot know; form and expiry are still checked.
+                look-up.
+            verify_signatures: off when nobody here knows the secrets, as when the keys come from a
+                token service; form and expiry are still checked.
         """
         self._secrets = secrets
-        self._verify = verify_signatures and bool(secrets)
+        self._verify = verify_signatures
         self._verified: dict[str, tuple[str, float]] = {}
         """Token -> the key that signed it, and its own expiry."""
 

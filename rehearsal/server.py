@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import parse_qs
@@ -45,7 +46,11 @@ Handler = Callable[[Request], Awaitable[Response]]
 class Service:
     """The parts of one running service."""
 
-    def __init__(self, settings: ServiceSettings) -> None:
+    def __init__(self, settings: ServiceSettings, clock: Callable[[], float] = time.time) -> None:
+        """
+        Args:
+            clock: Unix seconds, by which the keys of agents live and die.
+        """
         settings.state.mkdir(parents=True, exist_ok=True)
         self.settings = settings
         self.port = settings.port
@@ -69,8 +74,10 @@ class Service:
             endpoint=lambda: f"http://127.0.0.1:{self.port}",
         )
         self.engine = Engine(self.parts, {TRAINING_CATEGORY: train, EVALUATION_CATEGORY: evaluate})
-        self.keys = KeyRing(_secrets())
-        self.verifier = Verifier(self.keys, verify_signatures=settings.verify_signatures)
+        fixed = _secrets()
+        self.keys = KeyRing(fixed, clock)
+        known = bool(fixed) or settings.agent_keys_s is not None
+        self.verifier = Verifier(self.keys, verify_signatures=known and settings.verify_signatures)
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -189,6 +196,6 @@ def _objects(settings: ServiceSettings, files: FileObjects) -> FileObjects | S3O
 
 
 def _secrets() -> dict[str, str]:
-    """The environment's own key, whose tokens are verified."""
+    """The environment's own key, whose tokens are verified; without one any key is let in."""
     key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
     return {key: secret} if key and secret else {}
