@@ -21,6 +21,8 @@ TRAINING_CATEGORY = "AgentRFT"
 EVALUATION_CATEGORY = "AgentRFTEvaluation"
 SCHEMA_VERSION = "1.0.0"
 """Job document schema that this package writes."""
+MAX_COST_TAG = "mtrl:max-cost-usd"
+"""Tag of a job that is to be stopped at this many US dollars of tokens."""
 TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
 
 

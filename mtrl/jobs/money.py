@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
 
+from mtrl.job.identity import MAX_COST_TAG
 from mtrl.jobs.reading import Job
 from mtrl.pricing import PriceList, TokenPrices, token_cost_usd
-
-MAX_COST_TAG = "mtrl:max-cost-usd"
-"""Tag of a job that is to be stopped at this many US dollars of tokens."""
 
 
 def job_prices(job: Job, prices: PriceList) -> TokenPrices | None:

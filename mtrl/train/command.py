@@ -21,8 +21,7 @@ from mtrl.doctor.check import Subject
 from mtrl.doctor.programs import Programs
 from mtrl.errors import InputError
 from mtrl.job.choices import chosen_wire, set_option, typed
-from mtrl.job.identity import document_hash, job_name
-from mtrl.jobs.money import MAX_COST_TAG
+from mtrl.job.identity import MAX_COST_TAG, document_hash, job_name
 from mtrl.jobs.reading import Job, complete_job
 from mtrl.jobs.table import job_facts
 from mtrl.pricing import PriceList, prices_for
@@ -49,6 +48,8 @@ class Order:
     tags: Mapping[str, str]
     origin: str
     """What it starts from, for a person."""
+    guard_usd: float | None
+    """At which the deployment's budget guard stops any job."""
 
 
 @click.command("train", cls=CloudCommand)
@@ -137,7 +138,8 @@ def _order(cloud: Cloud, d: Deployment, options: Mapping[str, Any], prices: Pric
         MAX_COST_TAG: _budget(d, options["max_cost"], prices),
     }
     kept = {key: value for key, value in tags.items() if value}
-    return Order(job_name(d.deployment, run_id, document), document, kept, origin)
+    name = job_name(d.deployment, run_id, document)
+    return Order(name, document, kept, origin, d.budget_usd)
 
 
 def _budget(d: Deployment, max_cost: float | None, prices: PriceList) -> str:
@@ -228,6 +230,8 @@ def _show_order(order: Order, estimate: Estimate | None, as_json: bool) -> None:
     out.print("set     " + ", ".join(f"{k}={v}" for k, v in sorted(values.items())))
     if MAX_COST_TAG in order.tags:
         out.print(f"budget  {usd(float(order.tags[MAX_COST_TAG]))} of tokens, then it is stopped")
+        if order.guard_usd is not None and order.guard_usd < float(order.tags[MAX_COST_TAG]):
+            out.print(f"        (by the deployment's own budget already at {usd(order.guard_usd)})")
     if estimate:
         low, expected, high = estimate.total_usd.values
         out.print(

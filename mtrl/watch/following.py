@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from mtrl.aws import CLOUD_ERRORS, Cloud
-from mtrl.jobs.money import MAX_COST_TAG, budget_usd, spent_usd
+from mtrl.job.identity import MAX_COST_TAG
+from mtrl.jobs.money import budget_usd, spent_usd
 from mtrl.jobs.reading import Job
 from mtrl.jobs.stopping import ask_to_stop
 from mtrl.pricing import PriceList

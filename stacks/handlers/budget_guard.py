@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from mtrl.job.identity import MAX_COST_TAG
 from stacks.handlers import jobs
 
 NAMESPACE = "MultiTurnRL"
@@ -54,8 +55,9 @@ class BudgetGuard:
                 continue
             spent = budget.spent(tokens)
             self._publish(prefix, job, tokens, spent)
-            if spent >= budget.limit_usd and job["JobStatus"] == "InProgress":
-                self._stop(job, spent, budget.limit_usd)
+            limit = min(budget.limit_usd, _own_limit(job) or budget.limit_usd)
+            if spent >= limit and job["JobStatus"] == "InProgress":
+                self._stop(job, spent, limit)
                 stopped.append(job["JobName"])
         return stopped
 
@@ -94,6 +96,15 @@ def _tokens(job: dict[str, Any]) -> dict[str, int] | None:
     if not usage:
         return None
     return {kind: int(usage.get(f"{kind}TokenCount") or 0) for kind in _KINDS}
+
+
+def _own_limit(job: dict[str, Any]) -> Decimal | None:
+    """The limit that a job carries as a tag (`mtrl train --max-cost`), if it is a number."""
+    tags = {tag["Key"]: tag["Value"] for tag in job.get("Tags") or ()}
+    try:
+        return Decimal(tags[MAX_COST_TAG])
+    except (KeyError, InvalidOperation):
+        return None
 
 
 def on_schedule(_event: Mapping[str, Any], _context: object) -> dict[str, list[str]]:

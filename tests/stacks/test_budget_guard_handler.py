@@ -88,3 +88,10 @@ def test_a_job_that_shows_no_usage_yet_is_skipped(guard, sagemaker, metrics):
     sagemaker.add_job("mtrl-dev-run-1-x")
     assert guard.look("mtrl-dev", Budget(Decimal(1), PRICES)) == []
     assert metrics.calls == []
+
+
+@pytest.mark.parametrize(("own", "stops"), [("1", True), ("50", False), ("not a number", False)])
+def test_a_jobs_own_limit_counts_when_it_is_the_lower_one(guard, sagemaker, own, stops):
+    tag = {"Key": "mtrl:max-cost-usd", "Value": own}
+    sagemaker.add_job("mtrl-dev-run", document=used(0, 10**7, 0), Tags=[tag])
+    assert bool(guard.look("mtrl-dev", Budget(Decimal(36), PRICES))) is stops
