@@ -106,7 +106,7 @@ def test_a_model_whose_hub_name_is_not_known_needs_its_arn(tmp_path):
 def test_an_unknown_set_lists_the_known_ones():
     with pytest.raises(InputError) as raised:
         load_settings("staging")
-    assert "dev, prod" in raised.value.remedy
+    assert "dev, local, prod" in raised.value.remedy
 
 
 def test_an_unknown_context_option_is_refused_and_cdks_own_are_not(monkeypatch):

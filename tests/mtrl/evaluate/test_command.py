@@ -130,13 +130,24 @@ def test_a_dry_run_shows_the_cells_and_plays_nothing(operator: Any, tmp_path: Pa
     assert not (tmp_path / "e").exists()
 
 
+def test_a_deployment_that_trained_nothing_has_no_trained_model(
+    operator: Any, tmp_path: Path
+) -> None:
+    untrained = operator.record(deployment="mtrl-untrained")
+    operator.write("deployment/outputs.json", json.dumps(untrained).encode())
+    command = ("evaluate", "--limit", "8", "--policy", "trained", "--out", str(tmp_path / "e"))
+    result = operator.run(*command)
+    assert result.exit_code == 2
+    assert "no trained model" in result.output
+    assert not (tmp_path / "e" / "ledger.json").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
         (["--policy", "besst"], "--policy besst"),
         (["--policy", "A=base"], "label"),
         (["--policy", "x=base", "--policy", "x=solver"], "two policies"),
-        (["--policy", "trained"], "no trained model"),
         (["--hint", "two\nlines"], "--hint"),
         (["--rows", "none.jsonl"], "none.jsonl"),
         (["--set", "temperature=1"], "use --temperature"),
