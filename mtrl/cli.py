@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from mtrl.audit.command import audit
+from mtrl.completion import completion
 from mtrl.cost.command import cost
 from mtrl.dataset.cli import dataset
 from mtrl.doctor.command import doctor
@@ -45,6 +46,7 @@ def main(debug: bool) -> None:
 
 
 main.add_command(audit)
+main.add_command(completion)
 main.add_command(cost)
 main.add_command(dataset)
 main.add_command(doctor)

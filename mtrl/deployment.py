@@ -31,6 +31,13 @@ TAG = "mtrl:deployment"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def env_of(prefix: str) -> str:
+    """The settings (`-c env=…`) that a deployment of this prefix was made with."""
+    return (
+        prefix.removeprefix(f"{NAME}-") if prefix.startswith(f"{NAME}-") else prefix.split("-")[-1]
+    )
+
+
 class Deployment(BaseModel):
     """What one deployment consists of."""
 
@@ -175,7 +182,7 @@ def read_deployment(cloud: Cloud, where: Where) -> Deployment:
     raise InputError(
         "no-deployment",
         f"there is no stack {stack} in {cloud.region}.",
-        "Deploy (cdk deploy --all -c env=ENV), or say which one is meant with --env, "
+        "Deploy it (make deploy ENV=…), or say which one is meant with --env, "
         "--stack-prefix, --deployment or --region.",
     )
 

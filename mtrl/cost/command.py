@@ -120,7 +120,7 @@ def billed(amount: Decimal) -> Decimal:
 
 
 @cost.command("estimate", cls=CloudCommand)
-@click.option("--rehearsal", type=click.Path(path_type=Path), help="Folder of a rehearsal.")
+@click.argument("rehearsal", required=False, metavar="[RUN]", type=click.Path(path_type=Path))
 @click.option("--traces", multiple=True, type=click.Path(path_type=Path),
               help="Trace files of real rollouts; repeatable.")  # fmt: skip
 @click.option("--turns", type=RANGE, help="Turns of one rollout.")
@@ -148,14 +148,14 @@ def estimated(
 ) -> None:
     """Estimate a planned job: tokens, AgentCore seconds and hours, each with a range.
 
-    One rollout is measured in a rehearsal or in real traces, or given. The job is planned from
-    its hyperparameters (--set) and data sets; with --env, --stack-prefix or --deployment from
-    those of a deployment.
+    One rollout is measured in a rehearsal (RUN, its folder) or in real traces, or given. The job
+    is planned from its hyperparameters (--set) and data sets; with --env, --stack-prefix or
+    --deployment from those of a deployment.
 
     \b
     Examples:
-      mtrl cost estimate --rehearsal runs/20261201-090000-seed1
-      mtrl cost estimate --rehearsal runs/… --env prod --json > estimate.json
+      mtrl cost estimate runs/20261201-090000-seed1
+      mtrl cost estimate runs/20261201-090000-seed1 --env prod --json > estimate.json
       mtrl cost estimate --traces rollouts.jsonl --set max_steps=100 --set max_epochs=20
       mtrl cost estimate --turns 4:6 --prefill 4660 --sample 1514 --reasoning none
     """

@@ -68,7 +68,7 @@ def measured(
         raise InputError(
             "no-measurement",
             "say what one rollout takes, in one way.",
-            "Give --rehearsal runs/ID (`mtrl rehearse` makes one), or --traces FILE…, or "
+            "Give the folder of a rehearsal (`mtrl rehearse` makes one), or --traces FILE…, or "
             "--turns, --prefill and --sample.",
         )
     if rehearsal is not None:

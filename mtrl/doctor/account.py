@@ -65,7 +65,7 @@ def model(subject: Subject) -> Verdict:
     if name is None:
         return skipped(f"no source states the hub name of {key}")
     sagemaker = subject.cloud.client("sagemaker")
-    fix = "set training.base_model in stacks/environments/*.toml, then cdk deploy"
+    fix = "set training.base_model in stacks/environments/*.toml, then deploy"
     try:
         found = sagemaker.describe_hub_content(
             HubName=HUB, HubContentType="Model", HubContentName=name

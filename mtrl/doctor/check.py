@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mtrl.aws import CLOUD_ERRORS, Cloud
-from mtrl.deployment import Deployment
+from mtrl.deployment import Deployment, env_of
 from mtrl.doctor.programs import Programs
 
 
@@ -85,6 +85,11 @@ class Subject:
         """The role that jobs run under."""
         name = self.deployed.job_role_arn.rsplit("/", 1)[-1]
         return self.cloud.client("iam").get_role(RoleName=name)["Role"]
+
+    def deploy(self, part: str = "") -> str:
+        """The command that deploys one of the stacks, or all of them."""
+        what = f"{self.prefix}-{part}" if part else "--all"
+        return f"npx cdk deploy {what} -c env={env_of(self.prefix)}"
 
     @property
     def deployed(self) -> Deployment:

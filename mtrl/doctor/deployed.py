@@ -26,7 +26,7 @@ FAULTS_SHOWN = 3
 
 def stacks(subject: Subject) -> Verdict:
     """Are all stacks there, and none of them in the middle of something?"""
-    deploy = f"cdk deploy --all  # the stacks {subject.prefix}-*"
+    deploy = subject.deploy()
     names = [f"{subject.prefix}-{part}" for part in STACKS]
     found = {name: describe_stack(subject.cloud, name) for name in names}
     missing = [name for name, stack in found.items() if stack is None]
@@ -65,7 +65,7 @@ def data(subject: Subject) -> Verdict:
             ]
             report = check(files, task, batch)
         except InputError as error:
-            return failed(error.message, f"cdk deploy {subject.prefix}-foundation")
+            return failed(error.message, subject.deploy("foundation"))
     errors = [finding for finding in report.findings if finding.severity == ERROR]
     if errors:
         shown = "; ".join(
@@ -91,7 +91,7 @@ def _task_name(subject: Subject) -> str:
 
 def mlflow_app(subject: Subject) -> Verdict:
     """Is the MLflow App there, ready, and new enough?"""
-    deploy = f"cdk deploy {subject.prefix}-foundation"
+    deploy = subject.deploy("foundation")
     arn = subject.deployed.mlflow_app_arn
     try:
         app = subject.cloud.client("sagemaker").describe_mlflow_app(Arn=arn)
@@ -105,7 +105,7 @@ def mlflow_app(subject: Subject) -> Verdict:
     if numbers(version) < MLFLOW_VERSION:
         return failed(
             f"the MLflow App runs MLflow {version or '?'}, older than 3",
-            "make a new App (its version cannot be chosen), then cdk deploy",
+            "make a new App (its version cannot be chosen), then deploy",
         )
     if app.get("MaintenanceStatus") == "MaintenanceInProgress":
         return warning("the MLflow App is being maintained right now", "wait a few minutes")
@@ -115,7 +115,7 @@ def mlflow_app(subject: Subject) -> Verdict:
 def package_groups(subject: Subject) -> Verdict:
     """Do both model package groups exist, and are they two?"""
     d = subject.deployed
-    deploy = f"cdk deploy {subject.prefix}-foundation"
+    deploy = subject.deploy("foundation")
     if d.output_group_arn == d.checkpoint_group_arn:
         return failed("models and checkpoints share one package group", deploy)
     sagemaker = subject.cloud.client("sagemaker")
@@ -150,7 +150,7 @@ def regions(subject: Subject) -> Verdict:
     if elsewhere:
         return failed(
             f"the job would run in {place}, but {'; '.join(elsewhere)}",
-            "set region in stacks/environments/*.toml, then cdk deploy --all",
+            "set region in stacks/environments/*.toml, then deploy",
         )
     return ok(f"all in {place}")
 
@@ -175,14 +175,14 @@ def rollout_budget(subject: Subject) -> Verdict:
     budget = float(environment.get("ROLLOUT_BUDGET_S") or AgentSettings().rollout_budget_s)
     timeout = typed(subject.deployed.hyperparameters)["rollout_timeout"]
     lifetime = subject.runtime["lifecycleConfiguration"]["maxLifetime"]
-    fix = "set agent.rollout_budget_s in stacks/environments/*.toml, then cdk deploy"
+    fix = "set agent.rollout_budget_s in stacks/environments/*.toml, then deploy"
     said = f"{budget:g} s of play and {REPORT_RESERVE_S:g} s of reports"
     if budget + REPORT_RESERVE_S > timeout:
         return failed(f"{said} do not fit into rollout_timeout {timeout} s", fix)
     if lifetime < timeout:
         return failed(
             f"sessions end after {lifetime} s, before rollout_timeout {timeout} s",
-            "set agent.max_lifetime_s in stacks/environments/*.toml, then cdk deploy",
+            "set agent.max_lifetime_s in stacks/environments/*.toml, then deploy",
         )
     return ok(f"{said}, rollout_timeout {timeout} s")
 

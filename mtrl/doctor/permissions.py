@@ -118,7 +118,7 @@ def trust(subject: Subject) -> Verdict:
         policy = subject.job_role["AssumeRolePolicyDocument"]
     except ClientError as error:
         if is_missing(error):
-            return failed(f"role {name} does not exist", _deploy(subject))
+            return failed(f"role {name} does not exist", subject.deploy())
         raise
     allowed = _trusted_actions(policy, JOB_SERVICE, subject.deployed.account)
     missing = [action for action in TRUST_ACTIONS if not _covers(allowed, action)]
@@ -193,7 +193,7 @@ def _simulated(subject: Subject, principal: str, needs: Sequence[Need]) -> Verdi
     if not denied:
         actions = sum(len(need.actions) for need in needs)
         return ok(f"{name} may call all of {actions} actions")
-    fix = f"{_deploy(subject)}  # or add the actions to {name}"
+    fix = f"{subject.deploy()}  # or add the actions to {name}"
     return failed(f"{name} may not {'; '.join(denied)}", fix)
 
 
@@ -217,10 +217,6 @@ def _denied(subject: Subject, principal: str, need: Need) -> Iterable[str]:
         for part in parts:
             if part["EvalResourceDecision"] != "allowed":
                 yield f"{result['EvalActionName']} on {part['EvalResourceName']}"
-
-
-def _deploy(subject: Subject) -> str:
-    return f"cdk deploy --all  # the stacks {subject.prefix}-*"
 
 
 CHECKS = (

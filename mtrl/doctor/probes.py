@@ -23,7 +23,7 @@ NO_ROW = "{}"
 def ready(subject: Subject) -> Verdict:
     """Is the runtime READY, and does its endpoint serve the newest version?"""
     d = subject.deployed
-    deploy = f"cdk deploy {subject.prefix}-agent"
+    deploy = subject.deploy("agent")
     control = subject.cloud.client("bedrock-agentcore-control")
     try:
         runtime = subject.runtime
@@ -123,7 +123,7 @@ def _starts(subject: Subject, probe: Probe) -> Verdict | None:
         if is_not_offered(error):
             return skipped("the endpoint does not offer InvokeAgentRuntime")
         if code == "ResourceNotFoundException":
-            return failed(said, f"cdk deploy {subject.prefix}-agent")
+            return failed(said, subject.deploy("agent"))
         if code != "RuntimeClientError" or _did_not_start(said):
             return failed(f"the agent did not start: {code}: {said}", logs)
     return None
@@ -151,7 +151,7 @@ def _plays(subject: Subject, probe: Probe) -> Verdict:
     if isinstance(answer, str) or "status" not in answer:
         return failed(
             f"the agent answered, but not as a rollout does: {str(answer)[:120]}",
-            f"cdk deploy {subject.prefix}-agent",
+            subject.deploy("agent"),
         )
     said = str(answer.get("error") or "")
     if answer.get("stop_reason") == "bad_row":

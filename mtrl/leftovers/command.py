@@ -12,7 +12,7 @@ from rich.table import Table
 
 from mtrl.aws import CLOUD_ERRORS, Cloud, CloudCommand, in_words, is_missing
 from mtrl.cost.options import price_list, prices_option
-from mtrl.deployment import Where, deployment_options, read_deployment
+from mtrl.deployment import Where, deployment_options, env_of, read_deployment
 from mtrl.errors import InputError
 from mtrl.leftovers.finding import Found, Thing, find_things, owned
 from mtrl.leftovers.ownership import living_stacks, stack_members
@@ -100,7 +100,8 @@ def _show(prefix: str, things: Sequence[Thing], stacks: dict[str, str], found: F
     else:
         out.print(f"nothing of {prefix} is left")
     if stacks:
-        out.print("\nremove the stacks with what they hold first:  cdk destroy --all")
+        command = f"make destroy ENV={env_of(prefix)}"
+        out.print(f"\nremove the stacks with what they hold first:  {command}")
     for line in found.not_looked_at:
         out.print(f"not looked at: {line}")
     if found.not_offered:

@@ -87,7 +87,7 @@ class Order:
 def train(where: Where, prices_path: Path | None, as_json: bool, **options: Any) -> None:
     """Submit a training job of a deployment, without deploying anew.
 
-    The job is what `cdk deploy` would submit: the same document from the deployment's outputs.
+    The job is what a deployment would submit: the same document from the deployment's outputs.
     Audit and doctor have to be passed first.
 
     \b

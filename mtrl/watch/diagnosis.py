@@ -105,7 +105,7 @@ _ADVICE: dict[Cause, tuple[str, tuple[str, ...]]] = {
     ),
     Cause.BAD_ROWS: (
         "the agent cannot read rows of the data set",
-        ("mtrl dataset check", "cdk deploy --all  # with rows that pass"),
+        ("mtrl dataset check", "make deploy                           # with rows that pass"),
     ),
     Cause.DATA: (
         "the service cannot use the data",

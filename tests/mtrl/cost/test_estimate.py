@@ -83,28 +83,26 @@ def test_a_rehearsals_policy_writes_no_reasoning_so_the_reference_runs_is_added(
 ) -> None:
     folder = str(rehearsal(tmp_path / "run"))
     sample = {
-        kind: json.loads(run("--rehearsal", folder, "--reasoning", kind, "--json"))["estimate"][
-            "tokens"
-        ]["sample"]
+        kind: json.loads(run(folder, "--reasoning", kind, "--json"))["estimate"]["tokens"]["sample"]
         for kind in ("auto", "none", "reference", "low", "100", "50:150")
     }
     assert sample["auto"] == sample["reference"]
     assert sample["none"]["expected"] < sample["low"]["expected"] < sample["auto"]["expected"]
     assert sample["50:150"]["low"] < sample["100"]["low"]
-    assert "floor" in run("--rehearsal", folder, "--reasoning", "none")
+    assert "floor" in run(folder, "--reasoning", "none")
 
 
 def test_the_rehearsals_trained_policy_is_the_low_end_and_its_base_the_high_one(
     tmp_path: Path,
 ) -> None:
-    found = json.loads(run("--rehearsal", str(rehearsal(tmp_path / "run")), "--json"))
+    found = json.loads(run(str(rehearsal(tmp_path / "run")), "--json"))
     assert found["rollout"]["turns"] == {"low": 4, "expected": 5, "high": 6}
     assert found["rollout"]["prefill"] == {"low": 2400, "expected": 3150, "high": 3900}
 
 
 def test_a_language_model_that_was_rehearsed_needs_no_reasoning_added(tmp_path: Path) -> None:
     folder = rehearsal(tmp_path / "run", policy="upstream")
-    found = json.loads(run("--rehearsal", str(folder), "--json"))
+    found = json.loads(run(str(folder), "--json"))
     assert found["reasoning_tokens_a_turn"]["high"] == 0
 
 
@@ -163,11 +161,11 @@ def test_the_dated_reference_data_agree_with_each_other() -> None:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ([], "--rehearsal"),
+        ([], "folder of a rehearsal"),
         (["--turns", "4"], "--prefill and --sample"),
         (["--turns", "x", "--prefill", "1", "--sample", "1"], "LOW:HIGH"),
         (["--turns", "1:2:3", "--prefill", "1", "--sample", "1"], "LOW:HIGH"),
-        (["--rehearsal", "nowhere"], "nowhere"),
+        (["nowhere"], "nowhere"),
         (["--traces", "nowhere.jsonl"], "nowhere.jsonl"),
         (["--turns", "4", "--prefill", "1", "--sample", "1", "--traces", "x"], "one way"),
         (["--turns", "4", "--prefill", "1", "--sample", "1", "--reasoning", "much"], "much"),
@@ -195,6 +193,6 @@ def test_too_few_rows_for_a_batch_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_table_names_what_it_rests_on(tmp_path: Path) -> None:
-    text = run("--rehearsal", str(rehearsal(tmp_path / "run")), *REFERENCE_JOB)
+    text = run(str(rehearsal(tmp_path / "run")), *REFERENCE_JOB)
     assert "reasoning: 235 to 362 tokens a turn more" in text
     assert all(len(line) <= 100 for line in text.splitlines())

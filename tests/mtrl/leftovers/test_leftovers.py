@@ -153,7 +153,7 @@ def test_before_the_stacks_are_destroyed_what_they_hold_is_theirs(account: Any) 
     account.on("s3", "DeleteBucket", AssertionError("a stack's bucket is its own affair"))
     result = run("--delete", stdin="n\n" * 10)
     assert BUCKET not in "".join(line for line in result.output.splitlines() if "Delete" in line)
-    assert "cdk destroy" in result.output
+    assert "make destroy ENV=dev" in result.output
 
 
 def test_each_thing_is_asked_for_once_and_removed_with_what_is_in_it(account: Any) -> None:
@@ -230,7 +230,7 @@ def test_the_rehearsals_own_things_are_listed_and_removed(own_operator: Any) -> 
         data = operator.data("leftovers", *where, exit_code=3)
         kinds = sorted(thing["kind"] for thing in data["things"])
         assert kinds == ["MLflow App", "package group", "package group"]
-        assert "buckets" in data["not_offered_here"]
+        assert "runtimes" in data["not_offered_here"]
         result = operator.run("leftovers", *where, "--delete", stdin="y\ny\ny\n")
         assert result.exit_code == 0, result.output
         after = operator.run("leftovers", *where)

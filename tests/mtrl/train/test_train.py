@@ -73,7 +73,7 @@ def test_a_failing_doctor_stops_it_and_says_what_to_mend(operator: Any) -> None:
     operator.write("deployment/outputs.json", json.dumps(record).encode())
     result = operator.run("train", "--skip-audit", "--yes", "--run-id", "ill")
     assert result.exit_code == 1
-    assert "mlflow-app" in result.output and "cdk deploy" in result.output
+    assert "mlflow-app" in result.output and "npx cdk deploy" in result.output
     assert "--skip-doctor" in result.output
 
 
