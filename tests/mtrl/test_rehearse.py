@@ -74,6 +74,7 @@ def test_a_run_ends_with_its_folder_and_a_summary_of_all_that_happened(tmp_path:
     assert "what the reward taught the policy" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_scripted_policy_is_measured_and_not_trained(tmp_path: Path) -> None:
     rows = few_rows(tmp_path, 8)
     done = run("--policy", "solver", "--validation", str(rows), out=tmp_path / "runs")

@@ -21,6 +21,8 @@ from mtrl.statistics import (
 )
 
 COUNTS = st.integers(1, 2_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+EVERY_PERMUTATION = 2**31
+"""More than there are of the samples here, so that SciPy lists them all."""
 OUTCOMES = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60)
 
 
@@ -88,7 +90,9 @@ def test_mcnemar_is_the_binomial_test_of_the_discordant_pairs(
 
 
 def _mid_tail(fewer: int, n: int) -> float:
-    return stats.binom.cdf(fewer, n, 0.5) - 0.5 * stats.binom.pmf(fewer, n, 0.5) if n else 1.0
+    if not n:
+        return 1.0
+    return float(stats.binom.cdf(fewer, n, 0.5) - 0.5 * stats.binom.pmf(fewer, n, 0.5))
 
 
 def test_mcnemar_finds_the_published_p_values() -> None:
@@ -115,7 +119,7 @@ def test_sign_flip_is_scipys_permutation_test_of_paired_samples(differences: lis
         (np.array(differences, float),),
         np.sum,
         permutation_type="samples",
-        n_resamples=np.inf,
+        n_resamples=EVERY_PERMUTATION,
         alternative="two-sided",
     )
     assert sign_flip_p(differences) == pytest.approx(expected.pvalue, abs=1e-9)

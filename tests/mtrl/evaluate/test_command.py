@@ -103,6 +103,7 @@ def test_a_package_that_does_not_exist_is_refused_by_name(operator: Any, tmp_pat
     assert gone in result.output
 
 
+@pytest.mark.slow
 def test_players_need_no_deployment_and_no_aws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
