@@ -147,7 +147,10 @@ def is_not_offered(error: BaseException) -> bool:
     if isinstance(error, ResponseParserError):
         return True
     code = error_code(error)
-    return code in _NOT_OFFERED or (code in ("404", "405") and not _answers_without_body(error))
+    if code in _NOT_OFFERED:
+        return True
+    # A bare HTTP status in place of an error code comes from something else than the service.
+    return code.isdigit() and code.startswith("4") and not _answers_without_body(error)
 
 
 def _answers_without_body(error: BaseException) -> bool:

@@ -156,7 +156,10 @@ def _quota_fix(service: str) -> str:
 
 
 def service_linked_roles(subject: Subject) -> Verdict:
-    """Do AgentCore's service-linked roles exist?"""
+    """Do AgentCore's service-linked roles exist, or has it a runtime already without?"""
+    runtime = runtime_or_none(subject)
+    if runtime is not None and runtime["status"] == "READY":
+        return ok("a runtime is there, so AgentCore has the roles that it needs")
     wanted = [RUNTIME_ROLE, *([NETWORK_ROLE] if _in_vpc(subject) else [])]
     iam = subject.cloud.client("iam")
     missing = [role for role in wanted if not _exists(iam, role)]

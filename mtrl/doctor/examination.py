@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from mtrl.aws import CLOUD_ERRORS, in_words, is_denied, is_not_offered
 from mtrl.doctor import account, deployed, machine, permissions, probes
-from mtrl.doctor.check import Check, Finding, State, Subject, Verdict, failed, skipped
+from mtrl.doctor.check import Check, Finding, State, Subject, Verdict, failed, skipped, warning
 
 CHECKS: tuple[Check, ...] = (
     *machine.CHECKS,
@@ -51,6 +51,9 @@ def _looked(check: Check, subject: Subject, unusable: str) -> Verdict:
         if is_denied(error) or is_not_offered(error):
             return skipped(said.message)
         return failed(said.message, said.remedy)
+    # One check that stumbles over an answer must not hide what the others find.
+    except Exception as error:
+        return warning(f"could not be looked at: {type(error).__name__}: {error}")
 
 
 def _login_fault(subject: Subject) -> str:

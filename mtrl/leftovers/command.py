@@ -19,16 +19,21 @@ from mtrl.leftovers.ownership import living_stacks, stack_members
 from mtrl.leftovers.removing import remove
 from mtrl.terminal import console, json_option, print_json, usd
 
+INCIDENTAL = ("role", "function", "tagged")
+"""Kinds that a stack brings along; told one by one only on demand."""
 INCOMPLETE, LEFT = 1, 3
 """Exit codes: something could not be looked at or removed; something is left."""
 
 
 @click.command("leftovers", cls=CloudCommand)
+@click.option("--all", "all_of_them", is_flag=True, help="Also each role and function of a stack.")
 @click.option("--delete", is_flag=True, help="Remove what no stack holds; asks for each thing.")
 @deployment_options
 @prices_option
 @json_option
-def leftovers(where: Where, delete: bool, prices_path: Path | None, as_json: bool) -> None:
+def leftovers(
+    where: Where, all_of_them: bool, delete: bool, prices_path: Path | None, as_json: bool
+) -> None:
     """List all that a deployment has left in the account, and what it costs a month.
 
     Looks for its name and its tag; works before and after `cdk destroy`. What a living stack
@@ -62,7 +67,7 @@ def leftovers(where: Where, delete: bool, prices_path: Path | None, as_json: boo
             }
         )
     else:
-        _show(prefix, things, stacks, found)
+        _show(prefix, things, stacks, found, all_of_them)
     failed = _remove_all(cloud, things) if delete else None
     sys.exit(_exit_code(things, stacks, found, failed))
 
@@ -88,12 +93,21 @@ def _exit_code(
     return LEFT if left else 0
 
 
-def _show(prefix: str, things: Sequence[Thing], stacks: dict[str, str], found: Found) -> None:
+def _show(
+    prefix: str,
+    things: Sequence[Thing],
+    stacks: dict[str, str],
+    found: Found,
+    all_of_them: bool,
+) -> None:
     out = console()
     if stacks:
         out.print(f"{len(stacks)} living stacks: {', '.join(sorted(stacks))}")
     if things:
-        out.print(_table(things, bool(stacks)))
+        told = [t for t in things if all_of_them or not (t.stack and t.kind in INCIDENTAL)]
+        out.print(_table(told, bool(stacks)))
+        if len(told) < len(things):
+            out.print(f"and {len(things) - len(told)} roles, functions and the like of the stacks")
         unknown = [thing for thing in things if thing.usd_month is None]
         out.print(f"\n{len(things)} things, {usd(_sum(things))} a month"
                   + (f" and {len(unknown)} of no known price" if unknown else ""))  # fmt: skip
@@ -114,7 +128,7 @@ def _table(things: Sequence[Thing], with_stack: bool) -> Table:
     table.add_column("name", overflow="fold", ratio=2)
     table.add_column("", overflow="fold", ratio=1, style="dim")
     if with_stack:
-        table.add_column("removed by", overflow="fold", ratio=1)
+        table.add_column("held by", overflow="fold")
     table.add_column("a month", justify="right", no_wrap=True)
     for thing in things:
         cost = "?" if thing.usd_month is None else usd(thing.usd_month)

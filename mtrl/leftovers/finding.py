@@ -6,6 +6,7 @@ and hides nothing of the others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -220,7 +221,7 @@ def _tagged(cloud: Cloud, prefix: str) -> Iterator[Thing]:
         service = arn.split(":")[2]
         if service == "cloudformation":
             continue
-        name = arn.split(":", 5)[-1].rsplit("/", 1)[-1]
+        name = re.split("[/:]", arn)[-1]
         detail = f"{service}; carries the deployment's tag"
         yield Thing("tagged", name, arn, detail, None, removable=False)
 
@@ -240,11 +241,20 @@ SOURCES: dict[str, Source] = {
 
 
 def owned(things: tuple[Thing, ...], owners: dict[str, str]) -> list[Thing]:
-    """The things with the living stack that each belongs to.
+    """The things with the living stack that holds each.
+
+    The service makes log groups of a runtime by itself; they go with the runtime's stack.
 
     Args:
         owners: physical id or ARN -> stack; see `ownership.stack_members`.
     """
-    return [
-        replace(thing, stack=owners.get(thing.id) or owners.get(thing.name, "")) for thing in things
-    ]
+    by_name = {physical.split(":job/")[-1]: stack for physical, stack in owners.items()}
+    runtimes = {t.id: by_name.get(t.id, "") for t in things if t.kind == "runtime"}
+    return [replace(thing, stack=_holder(thing, by_name, runtimes)) for thing in things]
+
+
+def _holder(thing: Thing, owners: dict[str, str], runtimes: dict[str, str]) -> str:
+    if thing.kind == "log group":
+        logged = thing.name.removeprefix(LOG_GROUPS)
+        return next((s for runtime, s in runtimes.items() if logged.startswith(runtime)), "")
+    return owners.get(thing.id) or owners.get(thing.name, "")

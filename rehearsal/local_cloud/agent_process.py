@@ -17,6 +17,7 @@ from collections.abc import Mapping
 PYTHON_VARIABLE, PORT_VARIABLE = "LOCAL_CLOUD_PYTHON", "LOCAL_CLOUD_AGENT_PORT"
 START_LIMIT_S = 30.0
 """AgentCore's own limit for platform version V1."""
+INVOCATION_LIMIT_S = 600.0
 _POLL_S = 0.1
 
 
@@ -33,8 +34,10 @@ class AgentProcess:
             ValueError: it is not healthy in time.
         """
         self.stop()
-        # Its endpoint comes with every rollout, and its credentials are the process's own.
+        # Its endpoint comes with every rollout (another one's is the rehearsal's), and its
+        # credentials are the process's own.
         ours = {k: v for k, v in os.environ.items() if not k.startswith("AWS_ENDPOINT_URL")}
+        ours["RFT_RUNTIME_ENDPOINT"] = os.environ["AWS_ENDPOINT_URL_SAGEMAKER"]
         port = os.environ[PORT_VARIABLE]
         command = [os.environ[PYTHON_VARIABLE], "-m", "agent.main"]
         self._process = subprocess.Popen(command, env={**ours, **variables, "PORT": port})
@@ -44,6 +47,20 @@ class AgentProcess:
                 self.stop()
                 raise ValueError("Runtime initialization failed: the agent is not healthy.")
             time.sleep(_POLL_S)
+
+    def invoke(self, body: bytes) -> tuple[int, bytes]:
+        """Hand an invocation on; the agent's HTTP status and answer.
+
+        Raises:
+            OSError: there is no process, or it does not answer within a rollout's longest time.
+        """
+        url = f"http://127.0.0.1:{os.environ[PORT_VARIABLE]}/invocations"
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=INVOCATION_LIMIT_S) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
 
     def stop(self) -> None:
         """End the process if there is one."""

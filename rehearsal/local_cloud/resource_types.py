@@ -25,6 +25,7 @@ from ministack.services.cloudformation import provisioners
 from rehearsal.local_cloud.agent_process import AgentProcess
 
 _agent = AgentProcess()
+SESSION_HEADER = "x-amzn-bedrock-agentcore-runtime-session-id"
 Properties = dict[str, Any]
 Made = tuple[str, dict[str, Any]]
 """Physical id, and attributes for Fn::GetAtt."""
@@ -63,6 +64,14 @@ def _camel(value: Any) -> Any:
     return value
 
 
+def _runtime_body(props: Properties) -> dict[str, Any]:
+    """The API's request: CloudFormation names the protocol by a string, the API by an object."""
+    body = _camel(props)
+    if isinstance(body.get("protocolConfiguration"), str):
+        body["protocolConfiguration"] = {"serverProtocol": body["protocolConfiguration"]}
+    return body
+
+
 def _runtime_attributes(runtime_id: str) -> dict[str, Any]:
     runtime = _answer(agentcore._get_agent_runtime(runtime_id))
     names = ("agentRuntimeArn", "agentRuntimeId", "agentRuntimeVersion", "status")
@@ -70,7 +79,7 @@ def _runtime_attributes(runtime_id: str) -> dict[str, Any]:
 
 
 def _create_runtime(_logical: str, props: Properties, _stack: str) -> Made:
-    body = json.dumps(_camel(props))
+    body = json.dumps(_runtime_body(props))
     runtime_id = _answer(agentcore._create_agent_runtime(body))["agentRuntimeId"]
     try:
         _agent.start(props.get("EnvironmentVariables", {}))
@@ -81,7 +90,7 @@ def _create_runtime(_logical: str, props: Properties, _stack: str) -> Made:
 
 
 def _update_runtime(physical: str, _old: Properties, new: Properties, _stack: str) -> Made:
-    _answer(agentcore._update_agent_runtime(physical, json.dumps(_camel(new))))
+    _answer(agentcore._update_agent_runtime(physical, json.dumps(_runtime_body(new))))
     _agent.start(new.get("EnvironmentVariables", {}))
     return physical, _runtime_attributes(physical)
 
@@ -89,6 +98,20 @@ def _update_runtime(physical: str, _old: Properties, new: Properties, _stack: st
 def _delete_runtime(physical: str, _props: Properties) -> None:
     agentcore._delete_agent_runtime(physical)
     _agent.stop()
+
+
+def _invoke(_runtime: Properties, headers: dict[str, str], body: bytes) -> Any:
+    """InvokeAgentRuntime: the agent answers, where ministack would echo."""
+    try:
+        status, answer = _agent.invoke(body)
+    except OSError as error:
+        said = f"Runtime health check failed or timed out: {error}"
+        return agentcore.error_response_json("RuntimeClientError", said, 424)
+    if status >= 400:
+        said = f"Received error ({status}) from runtime."
+        return agentcore.error_response_json("RuntimeClientError", said, 424)
+    session = headers.get(SESSION_HEADER) or agentcore.new_uuid()
+    return 200, {"Content-Type": "application/json", SESSION_HEADER: session}, answer
 
 
 def _create_endpoint(_logical: str, props: Properties, _stack: str) -> Made:
@@ -162,3 +185,4 @@ def handlers() -> dict[str, dict[str, Callable[..., Any]]]:
 
 
 provisioners._RESOURCE_HANDLERS.update(handlers())
+agentcore._invoke_agent_runtime_in_owner = _invoke

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -324,6 +326,23 @@ def test_destroying_while_a_job_stops_waits_for_it_and_leaves_nothing(account, s
     assert inventory(account.cloud.client) == []
 
 
+def the_operators_commands_agree(account: Account, job: str) -> None:
+    """What `mtrl` says of a deployment, with nothing but the environment to find it by."""
+
+    def say(*arguments: str, exit_code: int = 0) -> Any:
+        command = [Path(sys.executable).with_name("mtrl"), *arguments, "--json"]
+        environment = account.cloud.environment() | {"MTRL_ENV": "local"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == exit_code, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    states = {finding["check"]: finding["state"] for finding in say("doctor")["findings"]}
+    assert states["runtime-answers"] == states["job-role-permissions"] == "ok", states
+    assert say("watch", job, "--once")["status"] == "Completed"
+    left = say("leftovers", exit_code=3)
+    assert [thing for thing in left["things"] if not thing["stack"]] == []
+
+
 def test_a_whole_run_trains_to_completion_and_goes_without_a_trace(account):
     account.cloud.bootstrap()
     account.deploy()
@@ -332,6 +351,7 @@ def test_a_whole_run_trains_to_completion_and_goes_without_a_trace(account):
     found = inventory(account.cloud.client)
     assert any(line.startswith("sagemaker packages: arn:") for line in found)
     assert any(line == f"sagemaker jobs: {job} (Completed)" for line in found)
+    the_operators_commands_agree(account, job)
     account.cloud.cdk("destroy", "--all", "--force", "-c", "env=local", show=lambda line: None)
     account.cloud.remove_bootstrap()
     assert inventory(account.cloud.client) == []

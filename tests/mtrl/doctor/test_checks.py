@@ -93,10 +93,15 @@ def row(text: str) -> Break:
     return change
 
 
+def fresh_account(patient: Any) -> None:
+    patient.deployment = None
+    patient.aws.on("iam", "GetRole", error("NoSuchEntity"))
+
+
 def in_vpc_without_role(patient: Any) -> None:
     ids = {"securityGroups": ["sg-01234567"], "subnets": ["subnet-01234567"]}
     network = {"networkMode": "VPC", "networkModeConfig": ids}
-    runtime = patient.make.runtime(networkConfiguration=network)
+    runtime = patient.make.runtime(networkConfiguration=network, status="CREATE_FAILED")
     patient.aws.on(CONTROL, "GetAgentRuntime", runtime)
 
     def get_role(params: dict[str, Any]) -> Any:
@@ -143,6 +148,7 @@ BROKEN: list[tuple[str, Break, str]] = [
         ),
         "sessions at a time",
     ),
+    ("service-linked-roles", fresh_account, "RuntimeIdentity does not exist yet"),
     ("service-linked-roles", in_vpc_without_role, "AWSServiceRoleForBedrockAgentCoreNetwork"),
     ("stacks-settled", no_stack("mtrl-dev-agent"), "no stack mtrl-dev-agent"),
     ("stacks-settled", stack_is("mtrl-dev-agent", "UPDATE_IN_PROGRESS"), "under way"),
