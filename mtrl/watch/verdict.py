@@ -72,7 +72,11 @@ def deleted(job: Job) -> Verdict:
 
 def _after_success(job: Job) -> tuple[str, ...]:
     if job.category == TRAINING_CATEGORY:
-        return (f"mtrl report {job.name}", f"mtrl cost actual {job.name}")
+        return (
+            f"mtrl evaluate --policy base --policy job:{job.name}",
+            f"mtrl report {job.name}",
+            f"mtrl cost actual {job.name}",
+        )
     return (f"mtrl report {job.name}",)
 
 
