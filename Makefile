@@ -5,8 +5,10 @@ VENV := .venv
 RUN := $(VENV)/bin
 UV_VERSION := 0.13.9
 READY := $(VENV)/.ready
+CONFORMANCE := .build/conformance
+CONFORMANCE_READY := $(CONFORMANCE)/.ready
 
-.PHONY: help setup rehearsal test faults check lint types lock pr clean deploy destroy deploy-local destroy-local local-cloud-tools
+.PHONY: help setup rehearsal test faults conformance conformance-lock check lint types lock pr clean deploy destroy deploy-local destroy-local local-cloud-tools
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -25,8 +27,11 @@ rehearsal: setup ## Rehearse the whole training job on this machine, without AWS
 test: setup ## Fast tests (under 5 minutes on 2 cores)
 	@$(RUN)/pytest -n 2 --dist loadfile -m "not slow"
 
-slow: local-cloud-tools ## The slow proofs
+slow: local-cloud-tools $(CONFORMANCE_READY) ## The slow proofs
 	@$(RUN)/pytest -m slow
+
+conformance: setup $(CONFORMANCE_READY) ## The SageMaker SDK, MLflow and Strands against a rehearsal
+	@$(RUN)/pytest -m slow tests/conformance
 
 faults: setup ## Play 1,024 rollouts while everything fails that can, and count what is lost
 	@$(RUN)/python -m benchmarks.faults
@@ -61,6 +66,15 @@ $(LOCAL_CLOUD_READY): rehearsal/local_cloud/requirements.txt $(READY)
 	@$(RUN)/uv venv --quiet --allow-existing -p $(RUN)/python $(LOCAL_CLOUD)
 	@$(RUN)/uv pip sync --quiet -p $(LOCAL_CLOUD)/bin/python --require-hashes $<
 	@touch $@
+
+$(CONFORMANCE_READY): tests/conformance/requirements.txt $(READY)
+	@$(RUN)/uv venv --quiet --allow-existing -p $(RUN)/python $(CONFORMANCE)
+	@$(RUN)/uv pip sync --quiet -p $(CONFORMANCE)/bin/python --require-hashes $<
+	@touch $@
+
+conformance-lock: setup ## Pin anew what the conformance tests install
+	@cd tests/conformance && $(CURDIR)/$(RUN)/uv pip compile --quiet --universal --python-version 3.11 \
+		--generate-hashes --no-header -o requirements.txt requirements.in
 
 deploy: setup $(CDK_READY) ## Deploy to AWS: ENV=dev CDK_OPTIONS="-c run_id=run-2"
 	@$(CDK) deploy --all -c env=$(ENV) $(CDK_OPTIONS)

@@ -43,6 +43,7 @@ def _default(name: str) -> Any:
 @click.option("--max-evaluations", default=_default("max_evaluations"))
 @click.option("--timeout-scale", default=_default("timeout_scale"))
 @click.option("--s3-endpoint", default=None)
+@click.option("--role-trust", "role_trusts", multiple=True, default=_default("role_trusts"))
 @click.option("--verify-signatures/--trust-signatures", default=_default("verify_signatures"))
 @click.option("--agent-keys-s", type=float, default=None, help="Lifetime of keys for agents.")
 @click.option(

@@ -12,7 +12,7 @@ from mtrl.job.document import (
     parse_document,
 )
 from mtrl.job.identity import EVALUATION_CATEGORY, SCHEMA_VERSION, TRAINING_CATEGORY
-from mtrl.job.models import BASE_MODELS
+from mtrl.job.models import BASE_MODELS, hub_name_of
 from rehearsal.checkpoint import CheckpointError, read_fingerprint
 from rehearsal.engine import Parts, running_job
 from rehearsal.errors import ServiceError, validation
@@ -95,7 +95,7 @@ def check_start(parts: Parts, job: dict[str, Any]) -> None:
 
 
 def _check_model(parts: Parts, key: str, arn: str, category: str) -> None:
-    hub_name = arn.rsplit("/", 1)[-1]
+    hub_name = hub_name_of(arn)
     models = {m.hub_name: m for m in BASE_MODELS.values() if m.hub_name}
     if not hub_name.startswith(MODEL_PREFIX) and hub_name not in models:
         raise validation(

@@ -70,7 +70,8 @@ async def _evaluate(job: RunningJob, document: EvaluationDocument) -> None:
         job.name,
         BillableTokenUsage=Billing().with_sampling(groups).to_wire(),
         RolloutInfo={
-            "TotalRollouts": len(rollouts),
+            "Total": len(rollouts),
+            "Completed": len(rollouts),
             "SucceededRollouts": sum(r.rewards is not None for r in rollouts),
             "FailedRollouts": sum(r.rewards is None for r in rollouts),
         },

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +48,15 @@ def split_uri(uri: str) -> tuple[str, str]:
     Raises:
         ValueError: not such a URI.
     """
-    parts = urlsplit(uri)
-    if parts.scheme != "s3" or not parts.netloc:
+    scheme, _, place = uri.partition("://")
+    bucket, _, key = place.partition("/")
+    if scheme != "s3" or not bucket:
         raise ValueError(f"{uri!r} is not an s3:// URI")
-    return parts.netloc, parts.path.lstrip("/")
+    return bucket, key.lstrip("/")
 
 
 class FileObjects:
-    """Objects as files: <root>/<bucket>/<key>."""
+    """Objects as files: <root>/<bucket>/<key>; a key that ends in / is a file in that folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -65,10 +65,12 @@ class FileObjects:
         """The file of an object.
 
         Raises:
-            ValueError: the key would leave the bucket's folder.
+            ValueError: the key would leave the bucket's folder, or is no name for a file.
         """
+        if any(len(part.encode()) > NAME_MAX for part in (bucket, *key.split("/"))):
+            raise ValueError(f"a part of the key is longer than {NAME_MAX} bytes")
         base = (self.root / bucket).resolve()
-        path = (base / key).resolve()
+        path = (base / (f"{key}{_MARKER}" if key.endswith("/") else key)).resolve()
         if base.parent != self.root.resolve() or not path.is_relative_to(base):
             raise ValueError(f"key {key!r} is not usable as a path")
         return path
@@ -81,9 +83,18 @@ class FileObjects:
         return path.read_bytes()
 
     def write(self, uri: str, body: bytes) -> None:
-        """See ObjectStore; the file appears by an atomic rename."""
+        """See ObjectStore; the file appears by an atomic rename.
+
+        Raises:
+            ValueError: the key is a folder of other keys, or one of its folders is an object.
+        """
         path = self.path(*split_uri(uri))
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ValueError(f"a folder of {uri} is an object") from None
+        if path.is_dir():
+            raise ValueError(f"{uri} is a folder")
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_PARTIAL)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -114,10 +125,14 @@ class FileObjects:
         for path in base.rglob("*"):
             if path.is_file() and not path.name.startswith(_PARTIAL):
                 stat = path.stat()
-                yield ObjectInfo(path.relative_to(base).as_posix(), stat.st_size, stat.st_mtime)
+                key = path.relative_to(base).as_posix().removesuffix(_MARKER)
+                yield ObjectInfo(key, stat.st_size, stat.st_mtime)
 
 
 _PARTIAL = ".partial-"
+_MARKER = ".folder-marker"
+NAME_MAX = 200
+"""Bytes in a file's name, with room for what is put around it; file systems allow 255."""
 
 
 def _removed_if_empty(folder: Path) -> bool:

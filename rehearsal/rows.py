@@ -40,7 +40,7 @@ def read_rows(store: ObjectStore, channel: Channel) -> Rows:
             "rehearsal; give an S3DataSource"
         )
     bucket, _ = split_uri(source.s3_uri)
-    found = store.list(source.s3_uri)
+    found = [info for info in store.list(source.s3_uri) if not info.key.endswith("/")]
     if not found:
         raise RowsError(f"channel {channel.channel_name}: no object under {source.s3_uri}")
     prompts: list[str] = []

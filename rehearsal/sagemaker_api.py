@@ -16,17 +16,16 @@ from starlette.responses import Response
 
 from mtrl.job.document import EvaluationDocument, TrainingDocument
 from mtrl.job.identity import EVALUATION_CATEGORY, SCHEMA_VERSION, TRAINING_CATEGORY
-from mtrl.job.models import BASE_MODELS
 from rehearsal import admission
 from rehearsal.engine import Engine, Parts
 from rehearsal.errors import ServiceError, in_use, not_found, validation
+from rehearsal.hub import hub_content
 from rehearsal.jobs import RUNNING, described, summarised
 from rehearsal.paging import page
 
 TARGET_PREFIX = "SageMaker."
 MLFLOW_APP = "mlflow-app"
 MLFLOW_VERSION = "3.17.2"
-PUBLIC_HUB = "SageMakerPublicHub"
 Body = dict[str, Any]
 
 
@@ -232,24 +231,7 @@ class SageMakerApi:
         return {}
 
     def _describe_hub_content(self, body: Body) -> Body:
-        name = _text(body, "HubContentName")
-        model = next((m for m in BASE_MODELS.values() if m.hub_name == name), None)
-        if model is None:
-            raise not_found(f"Hub content {name} was not found in {PUBLIC_HUB}.")
-        hub = f"arn:aws:sagemaker:{self._parts.settings.region}:aws:hub"
-        return {
-            "HubContentName": name,
-            "HubContentArn": f"{hub}-content/{PUBLIC_HUB}/Model/{name}/1.0.0",
-            "HubContentVersion": "1.0.0",
-            "HubContentType": "Model",
-            "DocumentSchemaVersion": "2.4.0",
-            "HubName": PUBLIC_HUB,
-            "HubArn": f"{hub}/{PUBLIC_HUB}",
-            "HubContentDisplayName": model.title,
-            "HubContentDocument": json.dumps({"Capabilities": ["AgentRFT"]}),
-            "HubContentStatus": "Available",
-            "CreationTime": 0,
-        }
+        return hub_content(_text(body, "HubContentName"), self._parts.settings.region)
 
     def _list_tags(self, body: Body) -> Body:
         return {"Tags": self._tagged(_text(body, "ResourceArn"))[1].get("Tags", [])}

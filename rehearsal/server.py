@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
 import boto3
@@ -25,6 +24,8 @@ from rehearsal.auth import Verifier
 from rehearsal.engine import Engine, Parts
 from rehearsal.errors import ServiceError
 from rehearsal.evaluation import evaluate
+from rehearsal.hub import publish_recipes
+from rehearsal.identity_api import IdentityApi
 from rehearsal.job_runtime_api import JobRuntimeApi
 from rehearsal.jobs import Jobs
 from rehearsal.mlflow_log import MlflowLog
@@ -57,6 +58,7 @@ class Service:
         place = Place(settings.region, settings.account)
         records = Records(settings.state / "records.sqlite")
         self.files = FileObjects(settings.state / "objects")
+        publish_recipes(self.files)
         self.parts = Parts(
             settings=settings,
             place=place,
@@ -94,6 +96,7 @@ def build_app(service: Service) -> Starlette:
     """The ASGI application of a service."""
     runtime = JobRuntimeApi(service.parts.trajectories)
     sagemaker = SageMakerApi(service.parts, service.engine)
+    identity = IdentityApi(service.settings)
     s3 = S3Api(service.files)
     keys = AgentKeysApi(
         service.keys, service.settings.agent_keys_s, os.environ.get(TOKEN_VARIABLE, "")
@@ -112,7 +115,7 @@ def build_app(service: Service) -> Starlette:
     async def root(request: Request) -> Response:
         if "x-amz-target" in request.headers:
             return await sagemaker.handle(request)
-        return await _sts(request, service.settings)
+        return await identity.handle(request)
 
     async def ping(request: Request) -> Response:
         return JSONResponse({"status": "Healthy"})
@@ -156,21 +159,6 @@ async def _path_checked(handler: Handler, request: Request) -> Response:
         return await handler(request)
     except ValueError as error:
         raise ServiceError("InvalidRequest", str(error)) from None
-
-
-async def _sts(request: Request, settings: ServiceSettings) -> Response:
-    """GetCallerIdentity, which clients ask for the account id."""
-    action = parse_qs((await request.body()).decode()).get("Action", [""])[0]
-    if action != "GetCallerIdentity":
-        raise ServiceError("InvalidAction", f"{action!r} is not offered here")
-    arn = f"arn:aws:iam::{settings.account}:user/rehearsal"
-    return Response(
-        '<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">'
-        f"<GetCallerIdentityResult><Arn>{arn}</Arn><UserId>rehearsal</UserId>"
-        f"<Account>{settings.account}</Account></GetCallerIdentityResult>"
-        "</GetCallerIdentityResponse>",
-        media_type="text/xml",
-    )
 
 
 def _aws_error(error: ServiceError) -> Response:

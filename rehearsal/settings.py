@@ -85,6 +85,8 @@ class ServiceSettings(BaseModel):
     """Factor on the jobs' rollout_timeout, whose least value on the wire is 300 s."""
     s3_endpoint: str | None = None
     """An S3-compatible server to use instead of the service's own objects."""
+    role_trusts: tuple[str, ...] = ("job.sagemaker.amazonaws.com", "sagemaker.amazonaws.com")
+    """Services that every role here trusts. The SDK's trainer insists on the second."""
     verify_signatures: bool = True
     """Verify bearer tokens with the secret of the environment's own key."""
     agent_keys_s: Annotated[float, Field(ge=60, le=43_200)] | None = None

@@ -36,3 +36,12 @@ REGIONS = tuple(sorted({region for model in BASE_MODELS.values() for region in m
 def base_model_arn(hub_name: str, region: str, partition: str = "aws") -> str:
     """ARN of a public hub model, as `TrainingConfig.BaseModelArn` wants it."""
     return f"arn:{partition}:sagemaker:{region}:aws:hub-content/SageMakerPublicHub/Model/{hub_name}"
+
+
+def hub_name_of(arn: str) -> str:
+    """The model's name in its hub.
+
+    ARNs come without a version, as in the documentation, and with one, as DescribeHubContent
+    returns them and the SDK passes them on.
+    """
+    return arn.split("/Model/")[-1].split("/")[0]

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from mtrl.aws import Cloud, chosen_region, is_missing
 from mtrl.errors import InputError
 from mtrl.job.identity import EVALUATION_CATEGORY, TERMINAL_STATUSES, TRAINING_CATEGORY
-from mtrl.job.models import BASE_MODELS
+from mtrl.job.models import BASE_MODELS, hub_name_of
 from mtrl.job.progress import JobView, job_view
 
 CATEGORIES = (TRAINING_CATEGORY, EVALUATION_CATEGORY)
@@ -68,7 +68,7 @@ class Job:
     @property
     def model(self) -> str | None:
         """Key of the base model, or None when it is no known one."""
-        hub_name = self.config.get("BaseModelArn", "").rsplit("/", 1)[-1]
+        hub_name = hub_name_of(self.config.get("BaseModelArn", ""))
         known = (key for key, model in BASE_MODELS.items() if model.hub_name == hub_name)
         return next(known, None)
 

@@ -10,6 +10,7 @@ import importlib
 from dataclasses import dataclass
 
 from agent.task import TASKS
+from mtrl.job.models import hub_name_of
 from rehearsal.policies import Policy
 from rehearsal.policies.behaviour import BehaviourSpace
 from rehearsal.policies.scripted import ScriptedPolicy
@@ -54,7 +55,7 @@ class PolicyRegistry:
         Raises:
             UnknownPolicy: a `rehearsal-` model or a policy that does not exist.
         """
-        hub_name = model.rsplit("/", 1)[-1]
+        hub_name = hub_name_of(model)
         is_model = model.startswith("arn:") or hub_name.startswith(MODEL_PREFIX)
         name = hub_name.removeprefix(MODEL_PREFIX) if is_model else model
         if is_model and not hub_name.startswith(MODEL_PREFIX):
