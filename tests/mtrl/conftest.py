@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import boto3
+import botocore.session
 import pytest
 from botocore.exceptions import ClientError
+from botocore.loaders import create_loader
 from botocore.validate import ParamValidator
 from click.testing import CliRunner, Result
 
@@ -112,6 +115,22 @@ def use(parts: LocalParts, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in parts.keys.environment(REGION).items():
         if name.startswith("AWS_"):
             monkeypatch.setenv(name, value)
+
+
+_LOADER = create_loader()
+"""Reads each service's model once a process: tests make hundreds of clients."""
+
+
+@pytest.fixture(autouse=True)
+def _one_loader(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = boto3.Session
+
+    def session() -> Any:
+        core = botocore.session.get_session()
+        core.register_component("data_loader", _LOADER)
+        return make(botocore_session=core)
+
+    monkeypatch.setattr("mtrl.aws.boto3.Session", session)
 
 
 @pytest.fixture(scope="session")
