@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from agent.task import TASKS
+from stacks.constructs.secret_files import secrets_in
 from stacks.constructs.zips import (
     Bundle,
     BundleError,
@@ -51,9 +52,10 @@ def build_agent_bundle(root: Path, python: str) -> Bundle:
         python: version that the runtime runs, e.g. "3.13".
 
     Raises:
-        BundleError: the zip would not run or breaks a limit.
+        BundleError: the zip would not run, breaks a limit or holds a secret.
     """
     sources = agent_sources(root / "agent")
+    check_secrets(sources)
     lock = (root / "agent" / LOCK).read_text()
 
     def make() -> Mapping[str, bytes]:
@@ -106,6 +108,20 @@ def _module_files(module: str, files: Mapping[str, bytes]) -> set[str]:
     candidates = [f"{'/'.join(parts)}.py"]
     candidates += [f"{'/'.join(parts[:i])}/__init__.py" for i in range(1, len(parts) + 1)]
     return {name for name in candidates if name in files}
+
+
+def check_secrets(sources: Mapping[str, bytes]) -> None:
+    """Refuse to deploy what must stay at home.
+
+    Raises:
+        BundleError: names the files.
+    """
+    found = secrets_in(sources)
+    if found:
+        raise BundleError(
+            f"these look like secrets: {', '.join(found)}. Everything in agent/ is deployed: move "
+            "them out; the runtime has a role for its credentials."
+        )
 
 
 def check_files(files: Mapping[str, bytes]) -> None:
