@@ -13,7 +13,7 @@ from mtrl.cost.reference import SECONDS_PER_ROLLOUT
 from mtrl.doctor.check import Check, Subject, Verdict, failed, ok, runtime_or_none, skipped
 from mtrl.job.choices import typed
 from mtrl.job.identity import TRAINING_CATEGORY
-from mtrl.job.models import BASE_MODELS, REGIONS
+from mtrl.job.models import BASE_MODELS, REGIONS, hub_name_of
 from mtrl.jobs.reading import summaries
 
 HUB = "SageMakerPublicHub"
@@ -83,7 +83,7 @@ def _hub_name(subject: Subject, known: str | None) -> str | None:
     """Name of the model in the hub: the deployment's own ARN says it best."""
     if subject.deployment is None:
         return known
-    return subject.deployment.base_model_arn.split("/Model/")[-1].split("/")[0]
+    return hub_name_of(subject.deployment.base_model_arn)
 
 
 def job_quota(subject: Subject) -> Verdict:

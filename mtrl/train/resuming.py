@@ -21,6 +21,7 @@ from mtrl.deployment import Deployment
 from mtrl.errors import InputError
 from mtrl.job.choices import typed
 from mtrl.job.identity import TRAINING_CATEGORY
+from mtrl.job.models import hub_name_of
 from mtrl.jobs.reading import Job, channel_uris, find_job, summaries
 
 RESUMABLE = ("Failed", "Stopped")
@@ -102,8 +103,9 @@ def refused_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
     """What the service refuses to change when a job is resumed, a line each, by name."""
     old, new = before["TrainingConfig"], now["TrainingConfig"]
     changes = []
-    if old["BaseModelArn"] != new["BaseModelArn"]:
-        changes.append(f"base model: {_name(old)} -> {_name(new)}")
+    models = hub_name_of(old["BaseModelArn"]), hub_name_of(new["BaseModelArn"])
+    if models[0] != models[1]:
+        changes.append(f"base model: {models[0]} -> {models[1]}")
     values = typed(old.get("HyperParameters", {})), typed(new.get("HyperParameters", {}))
     for name in values[0]:
         if values[0][name] != values[1][name]:
@@ -115,10 +117,6 @@ def refused_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
         if uris[0] != uris[1]:
             changes.append(f"data {name}: {uris[0]} -> {uris[1]}")
     return changes
-
-
-def _name(config: Mapping[str, Any]) -> str:
-    return config["BaseModelArn"].rsplit("/", 1)[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +205,11 @@ def _package_of(cloud: Cloud, name: str, d: Deployment) -> str:
     job = find_job(cloud, name, TRAINING_CATEGORY)
     if job.package is None:
         raise InputError("no-package", f"--from {job.name}: it left no trained model.")
-    base = job.config["BaseModelArn"]
-    if base != d.base_model_arn:
+    models = hub_name_of(job.config["BaseModelArn"]), hub_name_of(d.base_model_arn)
+    if models[0] != models[1]:
         raise InputError(
             "changed-model",
-            f"--from {job.name}: its base model is {base.rsplit('/', 1)[-1]}, "
-            f"the deployment's is {d.base_model_arn.rsplit('/', 1)[-1]}.",
+            f"--from {job.name}: its base model is {models[0]}, the deployment's is {models[1]}.",
             "A trained model goes with the base model that it was trained on.",
         )
     return job.package

@@ -121,16 +121,20 @@ _LOADER = create_loader()
 """Reads each service's model once a process: tests make hundreds of clients."""
 
 
+class _Session(boto3.Session):
+    """A session that shares the loader."""
+
+    def __init__(self, **options: Any) -> None:
+        if "botocore_session" not in options:
+            core = botocore.session.get_session()
+            core.register_component("data_loader", _LOADER)
+            options["botocore_session"] = core
+        super().__init__(**options)
+
+
 @pytest.fixture(autouse=True)
 def _one_loader(monkeypatch: pytest.MonkeyPatch) -> None:
-    make = boto3.Session
-
-    def session() -> Any:
-        core = botocore.session.get_session()
-        core.register_component("data_loader", _LOADER)
-        return make(botocore_session=core)
-
-    monkeypatch.setattr("mtrl.aws.boto3.Session", session)
+    monkeypatch.setattr("mtrl.aws.boto3.Session", _Session)
 
 
 @pytest.fixture(scope="session")

@@ -129,6 +129,21 @@ def test_what_the_service_would_refuse_is_refused_by_name(operator: Any, broken:
     assert "data train: " in text and "other.jsonl" in text
 
 
+def test_a_version_at_the_end_of_the_models_arn_is_no_change(operator: Any, broken: Any) -> None:
+    name = stopped_job(operator, broken)
+    arn = operator.environment.model_arn() + "/1.0.0"
+    record = json.dumps(operator.record(base_model_arn=arn)).encode()
+    operator.write("deployment/outputs.json", record)
+    assert operator.run("train", "--dry-run", "--resume", name, *LONG).exit_code == 0
+
+
+def test_a_model_of_another_base_is_refused(operator: Any, broken: Any) -> None:
+    name = stopped_job(operator, broken)
+    record = operator.record(base_model_arn=operator.environment.model_arn("another"))
+    operator.write("deployment/outputs.json", json.dumps(record).encode())
+    assert "its base model is openai-reasoning-gpt-oss-20b" in refused(operator, "--from", name)
+
+
 def test_the_service_agrees_with_what_is_refused(operator: Any, broken: Any) -> None:
     name = stopped_job(operator, broken)
     checkpoint = operator.data("jobs", "--prefix", name)["jobs"][0]["checkpoint"]
