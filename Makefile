@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 CONFORMANCE := .build/conformance
 CONFORMANCE_READY := $(CONFORMANCE)/.ready
 
-.PHONY: help setup rehearsal test faults audit conformance conformance-lock check lint types lock pr clean deploy destroy deploy-local destroy-local local-cloud-tools
+.PHONY: help setup rehearsal test faults fuzz audit conformance conformance-lock check lint types lock pr clean deploy destroy deploy-local destroy-local local-cloud-tools
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -36,6 +36,9 @@ conformance: setup $(CONFORMANCE_READY) ## The SageMaker SDK, MLflow and Strands
 faults: setup ## Play 1,024 rollouts while everything fails that can, and count what is lost
 	@$(RUN)/python -m benchmarks.faults
 	@$(RUN)/python -m benchmarks.key_rotation
+
+fuzz: setup ## Twenty times as many hostile inputs as the fast tests try
+	@$(RUN)/pytest -n 2 tests/fuzz --hypothesis-profile=thorough
 
 audit: setup ## Look up every locked dependency in the advisory database (AUDIT=--strict)
 	@$(RUN)/python -m tests.security.audit $(AUDIT)

@@ -19,6 +19,8 @@ SERVICE_TIMEOUT_S = 600.0
 """`rollout_timeout` of the service when a job sets none."""
 REPORT_RESERVE_S = 60.0
 """Seconds after the play budget in which completion and reward are still reported."""
+MAX_SHOWN_CHARS = 100
+"""How much of a bad value its error shows."""
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
 
@@ -27,7 +29,10 @@ class SettingsError(ValueError):
     """A setting that cannot be used; the message names it, its value and the rule."""
 
     def __init__(self, name: str, value: object, rule: str) -> None:
-        super().__init__(f"{name}={value!r}: {rule}")
+        shown = repr(value)
+        if len(shown) > MAX_SHOWN_CHARS:
+            shown = f"{shown[:MAX_SHOWN_CHARS]}..."
+        super().__init__(f"{name}={shown}: {rule}")
         self.name = name
         self.rule = rule
 
@@ -154,7 +159,11 @@ def _flag(env: Mapping[str, str], name: str) -> bool:
 
 def _file(env: Mapping[str, str], name: str) -> str | None:
     path = env.get(name) or None
-    if path is not None and not Path(path).is_file():
+    try:
+        usable = path is None or Path(path).is_file()
+    except (OSError, ValueError):  # no name that a file could have
+        usable = False
+    if not usable:
         raise SettingsError(name, path, "use the path of a readable file")
     return path
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+MESSAGE_MAX = 1000
+"""Characters; what a message quotes of a request may be of any length."""
+
 
 class ServiceError(Exception):
     """An error that goes out on the wire under its code."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
-        super().__init__(message)
         self.code = code
-        self.message = message
+        self.message = message if len(message) <= MESSAGE_MAX else f"{message[:MESSAGE_MAX]} ..."
+        super().__init__(self.message)
         self.status = status
 
 

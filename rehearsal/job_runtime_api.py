@@ -95,11 +95,11 @@ def chat_request(body: Mapping[str, Any], defaults: Mapping[str, Any]) -> ChatRe
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise validation("messages: required, a list of at least one message")
-    if not all(isinstance(message, dict) and "role" in message for message in messages):
-        raise validation("messages: each must be an object with a role")
+    for number, message in enumerate(messages):
+        _check_message(message, f"messages[{number}]")
     tools = body.get("tools") or []
-    if not isinstance(tools, list):
-        raise validation("tools: must be a list")
+    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+        raise validation("tools: must be a list of objects")
     max_tokens = body.get("max_completion_tokens") or body.get("max_tokens")
     return ChatRequest(
         messages=tuple(messages),
@@ -108,6 +108,27 @@ def chat_request(body: Mapping[str, Any], defaults: Mapping[str, Any]) -> ChatRe
         top_p=_number(body, "top_p", defaults["topP"], 0, 1),
         max_tokens=int(_number({"max_tokens": max_tokens}, "max_tokens", defaults["maxTokens"], 1)),
         extra={k: v for k, v in body.items() if k not in _READ_KEYS | _SERVER_KEYS},
+    )
+
+
+def _check_message(message: Any, where: str) -> None:
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        raise validation(f"{where}: must be an object with a role")
+    content = message.get("content")
+    parts = isinstance(content, list) and all(isinstance(part, dict) for part in content)
+    if not (content is None or isinstance(content, str) or parts):
+        raise validation(f"{where}.content: must be a text or a list of parts")
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list) or not all(map(_is_call, calls)):
+        raise validation(
+            f"{where}.tool_calls: must be calls, each with a function's name and arguments"
+        )
+
+
+def _is_call(call: Any) -> bool:
+    function = call.get("function") if isinstance(call, dict) else None
+    return isinstance(function, dict) and all(
+        isinstance(function.get(key), str) for key in ("name", "arguments")
     )
 
 

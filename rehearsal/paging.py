@@ -16,7 +16,7 @@ def page(key: str, items: list[dict[str, Any]], body: dict[str, Any]) -> dict[st
         ServiceError: a NextToken that no page gave out.
     """
     token = body.get("NextToken") or "0"
-    if not (isinstance(token, str) and token.isdigit()):
+    if not (isinstance(token, str) and token.isascii() and token.isdigit()):
         raise validation("NextToken: not a token of this list")
     size = max(1, min(int(body.get("MaxResults") or PAGE_SIZE), PAGE_SIZE))
     start = int(token)

@@ -9,8 +9,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+from botocore.session import Session
+from botocore.validate import ParamValidator
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -63,7 +66,8 @@ class SageMakerApi:
     async def handle(self, request: Request) -> Response:
         """Answer one call."""
         target = request.headers.get("x-amz-target", "")
-        operation = self._operations.get(target.removeprefix(TARGET_PREFIX))
+        operation_name = target.removeprefix(TARGET_PREFIX)
+        operation = self._operations.get(operation_name)
         if not target.startswith(TARGET_PREFIX) or operation is None:
             raise ServiceError("UnknownOperationException", f"{target!r} is not offered here", 404)
         try:
@@ -72,6 +76,9 @@ class SageMakerApi:
             raise ServiceError("SerializationException", "the body is not JSON") from None
         if not isinstance(body, dict):
             raise ServiceError("SerializationException", "the body is not a JSON object")
+        report = ParamValidator().validate(body, _input_shape(operation_name))
+        if report.has_errors():
+            raise validation(report.generate_report())
         answer = json.dumps(operation(body))
         return Response(answer, media_type="application/x-amz-json-1.1")
 
@@ -258,6 +265,17 @@ class SageMakerApi:
             if record and record[arn_key] == arn:
                 return kind, record, key
         raise not_found(f"{arn} was not found.")
+
+
+@cache
+def _input_shape(operation: str) -> Any:
+    """What AWS's own description of the API says about an operation's members."""
+    return _service_model().operation_model(operation).input_shape
+
+
+@cache
+def _service_model() -> Any:
+    return Session().get_service_model("sagemaker")
 
 
 def _text(body: Body, key: str) -> str:

@@ -16,6 +16,9 @@ import bpe_openai
 
 START, END, MESSAGE, CHANNEL, CALL, RETURN = 200006, 200007, 200008, 200005, 200012, 200002
 """Ids of harmony's special tokens (o200k_harmony)."""
+PIECE_CHARS = 500_000
+"""The encoder refuses texts of a million characters; longer ones are counted in pieces."""
+REMEMBERED_CHARS = 20_000
 REPLY_PROMPT_TOKENS = 2
 """`<|start|>assistant`, which opens the policy's turn."""
 
@@ -26,13 +29,21 @@ def _encoder() -> Any:
 
 
 def encode(text: str) -> list[int]:
-    """Token ids of plain text."""
-    return _encoder().encode(text)
+    """Token ids of plain text; what looks like a special token is plain too."""
+    if len(text) <= PIECE_CHARS:
+        return _encoder().encode_ordinary(text)
+    starts = range(0, len(text), PIECE_CHARS)
+    return [token for start in starts for token in encode(text[start : start + PIECE_CHARS])]
 
 
 @lru_cache(maxsize=16_384)
+def _counted(text: str) -> int:
+    return len(encode(text))
+
+
 def _length(text: str) -> int:
-    return len(_encoder().encode(text))
+    """Tokens of a text; those of ordinary size are remembered."""
+    return _counted(text) if len(text) <= REMEMBERED_CHARS else len(encode(text))
 
 
 def prefill_tokens(request: Mapping[str, Any]) -> int:

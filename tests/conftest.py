@@ -5,4 +5,5 @@ from __future__ import annotations
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", settings.get_profile("patient"), max_examples=2000)
 settings.load_profile("patient")

@@ -17,6 +17,8 @@ from agent.wordle.game import WORD_LENGTH, in_dictionary
 LETTERS = re.compile(r"[A-Za-z]+")
 HALF_PAIR = re.compile("[\ud800-\udfff]")
 """JSON can spell it, but no request to the policy can carry it."""
+MAX_SHOWN = 40
+"""Characters of an unknown name that its error shows."""
 REQUIRED = ("prompt", "answer", "id")
 SETTINGS = ("reasoning_effort", "prompt_hint")
 """Keys of the optional field `settings`, which the rollout reads, not the task."""
@@ -43,7 +45,8 @@ def parse_row(text: str) -> Row:
     unknown = sorted(fields.keys() - {*REQUIRED, "settings"})
     if unknown:
         raise TaskFormatError(
-            f"unknown field {unknown[0]!r}; a row has {', '.join(REQUIRED)} and may have settings"
+            f"unknown field {unknown[0][:MAX_SHOWN]!r}; a row has {', '.join(REQUIRED)} "
+            "and may have settings"
         )
     for name in REQUIRED:
         if name not in fields:
@@ -87,7 +90,8 @@ def _check_settings(settings: Any) -> None:
     unknown = sorted(settings.keys() - set(SETTINGS))
     if unknown:
         raise TaskFormatError(
-            f"field 'settings' has an unknown key {unknown[0]!r}; known: {', '.join(SETTINGS)}"
+            f"field 'settings' has an unknown key {unknown[0][:MAX_SHOWN]!r}; "
+            f"known: {', '.join(SETTINGS)}"
         )
 
 
