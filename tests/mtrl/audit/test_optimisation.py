@@ -75,7 +75,7 @@ def test_the_summed_reward_teaches_dawdling_and_ours_does_not() -> None:
         main, ["audit", "wordle", "--reward", "summed", "--optimise", "--json"]
     )
     assert result.exit_code == 1
-    report = json.loads(result.output)
+    report = json.loads(result.stdout)
     assert "dawdling" in {finding["code"] for finding in report["findings"]}
     summed, ours = report["learned"]
     assert (summed["reward"], ours["reward"]) == ("summed", "default")
