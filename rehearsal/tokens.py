@@ -16,8 +16,8 @@ import bpe_openai
 
 START, END, MESSAGE, CHANNEL, CALL, RETURN = 200006, 200007, 200008, 200005, 200012, 200002
 """Ids of harmony's special tokens (o200k_harmony)."""
-PIECE_CHARS = 500_000
-"""The encoder refuses texts of a million characters; longer ones are counted in pieces."""
+PIECE_CHARS = 100_000
+"""The encoder refuses texts of too many tokens; longer ones are counted in pieces."""
 REMEMBERED_CHARS = 20_000
 REPLY_PROMPT_TOKENS = 2
 """`<|start|>assistant`, which opens the policy's turn."""
