@@ -61,3 +61,13 @@ main.add_command(report)
 main.add_command(stop)
 main.add_command(train)
 main.add_command(watch)
+
+
+def _help_by_h(command: click.Command) -> None:
+    """Let every verb take -h however it is reached: click keeps the first help option it makes."""
+    command.context_settings.setdefault("help_option_names", ["-h", "--help"])
+    for verb in getattr(command, "commands", {}).values():
+        _help_by_h(verb)
+
+
+_help_by_h(main)
