@@ -24,7 +24,7 @@ $(READY): uv.lock pyproject.toml
 rehearsal: setup ## Rehearse the whole training job on this machine, without AWS
 	@$(RUN)/mtrl rehearse
 
-test: setup ## Fast tests (under 5 minutes on 2 cores)
+test: setup node_modules/.ready ## Fast tests (under 5 minutes on 2 cores)
 	@$(RUN)/pytest -n 2 --dist loadfile -m "not slow"
 
 slow: local-cloud-tools $(CONFORMANCE_READY) ## The slow proofs
