@@ -295,7 +295,7 @@ def _read_call(scope: Scope, content: bytes) -> Call:
     headers = {name.decode().lower(): value.decode("latin-1") for name, value in scope["headers"]}
     try:
         body = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     fields = body if isinstance(body, dict) else {}
     return Call(

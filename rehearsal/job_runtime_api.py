@@ -232,7 +232,7 @@ def _header(request: Request, name: str) -> str:
 async def _json_object(request: Request) -> dict[str, Any]:
     try:
         body = json.loads(await request.body())
-    except ValueError:
+    except (ValueError, RecursionError):
         raise validation("the body is not JSON") from None
     if not isinstance(body, dict):
         raise validation("the body is not a JSON object")

@@ -109,6 +109,8 @@ class FileObjects:
         """Remove an object if it is there, and the folders that it leaves empty."""
         bucket, key = split_uri(uri)
         path = self.path(bucket, key)
+        if path.is_dir():
+            return  # other keys lie below; there is no such object
         path.unlink(missing_ok=True)
         for folder in path.parents:
             if folder == (self.root / bucket).resolve() or not _removed_if_empty(folder):

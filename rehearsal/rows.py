@@ -63,7 +63,7 @@ def _parse(key: str, body: bytes) -> list[str]:
     except UnicodeDecodeError as error:
         raise RowsError(f"{key}: not UTF-8 at byte {error.start}") from None
     if suffix == "csv":
-        rows: list[Any] = list(csv.DictReader(io.StringIO(text)))
+        rows = _csv(key, text)
     elif suffix == "json":
         rows = _json(key, text, None)
         if not isinstance(rows, list):
@@ -77,12 +77,21 @@ def _parse(key: str, body: bytes) -> list[str]:
     return [_prompt(key, number, row) for number, row in enumerate(rows, start=1)]
 
 
+def _csv(key: str, text: str) -> list[Any]:
+    try:
+        return list(csv.DictReader(io.StringIO(text, newline="")))
+    except csv.Error as error:
+        raise RowsError(f"{key}: not CSV: {error}") from None
+
+
 def _json(key: str, text: str, line: int | None) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         where = f"line {line}" if line else f"line {error.lineno}"
         raise RowsError(f"{key}: {where} is not JSON: {error.msg}") from None
+    except RecursionError:
+        raise RowsError(f"{key}: nested too deeply to be rows") from None
 
 
 def _prompt(key: str, number: int, row: Any) -> str:

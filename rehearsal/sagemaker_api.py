@@ -72,7 +72,7 @@ class SageMakerApi:
             raise ServiceError("UnknownOperationException", f"{target!r} is not offered here", 404)
         try:
             body = json.loads(await request.body() or b"{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ServiceError("SerializationException", "the body is not JSON") from None
         if not isinstance(body, dict):
             raise ServiceError("SerializationException", "the body is not a JSON object")

@@ -16,8 +16,9 @@ import bpe_openai
 
 START, END, MESSAGE, CHANNEL, CALL, RETURN = 200006, 200007, 200008, 200005, 200012, 200002
 """Ids of harmony's special tokens (o200k_harmony)."""
-PIECE_CHARS = 100_000
-"""The encoder refuses texts of too many tokens; longer ones are counted in pieces."""
+PIECE_CHARS = 50_000
+"""The encoder refuses texts of more than 200,000 tokens, so longer ones are counted in pieces. A
+character is four tokens at the most."""
 REMEMBERED_CHARS = 20_000
 REPLY_PROMPT_TOKENS = 2
 """`<|start|>assistant`, which opens the policy's turn."""

@@ -323,7 +323,7 @@ def parse_document(
         raise DocumentError("JobConfigDocument", f"longer than {DOCUMENT_MAX} characters")
     try:
         raw = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise DocumentError("JobConfigDocument", f"not JSON: {error}") from None
     if not isinstance(raw, dict):
         raise DocumentError("JobConfigDocument", "must be a JSON object")

@@ -77,7 +77,7 @@ class Spec:
 def _int_list(name: str, raw: str) -> list[int]:
     try:
         value = json.loads(raw)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         value = None
     if not (
         isinstance(value, list)

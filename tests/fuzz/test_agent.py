@@ -51,6 +51,15 @@ COMPLETION = {
     ],
     "usage": {"prompt_tokens": 1, "completion_tokens": 1},
 }
+
+
+def completion(text: str | None, arguments: str) -> dict[str, Any]:
+    """An answer with this text, or with a call of these arguments."""
+    call = {"id": "c", "function": {"name": "guess_word", "arguments": arguments}}
+    message = {"role": "assistant", "content": text} | ({} if text else {"tool_calls": [call]})
+    return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+
+
 FEEDBACK_MAX = 1000
 """No answer of the environment repeats what it was sent."""
 
@@ -90,6 +99,7 @@ def play(runtime: Offline, payload: Any) -> Outcome:
 
 @given(st.one_of(anything, mutated(PAYLOAD)))
 @example({**PAYLOAD, "metadata": {**PAYLOAD["metadata"], "rolloutId": "a\r\nX-Evil: 1"}})
+@example({**PAYLOAD, "prompt": "x" * MEGABYTE})
 def test_a_payload_is_read_or_refused_by_a_field(raw: Any) -> None:
     try:
         payload = parse_payload(raw)
@@ -115,6 +125,9 @@ def test_a_rollout_of_any_payload_ends_with_an_outcome(raw: Any) -> None:
 
 
 @given(st.one_of(mutated(COMPLETION), anything))
+@example(completion("guess_word(" * (MEGABYTE // 11), "{}"))
+@example(completion(None, '{"guess": "' + "a" * MEGABYTE + '"}'))
+@example(completion(None, '{"guess": ' + "[" * MEGABYTE))
 def test_a_game_goes_on_or_ends_with_a_reward_whatever_the_policy_answers(body: Any) -> None:
     runtime = Offline(json.dumps(body).encode())
     outcome = play(runtime, PAYLOAD)
@@ -153,6 +166,7 @@ def test_a_broken_row_never_names_its_answer(fields: Any) -> None:
 
 @given(st.lists(st.one_of(scalars, anything), min_size=1, max_size=8))
 @example(["h\uff41ste", "haste\x00", "hast\u00e9", "h\u200baste", "HASTE\u0301", "h\u0430ste"])
+@example(["a" * MEGABYTE, "\u0301" * MEGABYTE, "\x00" * MEGABYTE])
 def test_a_guess_of_any_kind_is_answered_and_only_plain_letters_are_played(guesses: Any) -> None:
     episode: Any = TASK.start(ROW)
     for guess in guesses:
@@ -168,6 +182,8 @@ def test_a_guess_of_any_kind_is_answered_and_only_plain_letters_are_played(guess
 
 
 @given(odd_text, st.sampled_from(INJECTIONS), odd_text)
+@example("<" * MEGABYTE, "guess=", "{" * MEGABYTE)
+@example('{"guess": "' * (MEGABYTE // 11), "", "\u0301" * MEGABYTE)
 def test_any_text_is_searched_for_a_move_and_never_breaks_the_game(
     head: str, middle: str, tail: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,27 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from pydantic import ValidationError
 
 from agent.credentials import mint_token
-from mtrl.job.document import DocumentError, EvaluationDocument, TrainingDocument, parse_document
+from mtrl.job.document import (
+    Channel,
+    DocumentError,
+    EvaluationDocument,
+    TrainingDocument,
+    parse_document,
+)
 from mtrl.job.hyperparameters import EVALUATION, TRAINING, HyperparameterError
 from rehearsal.__main__ import fault_rates
 from rehearsal.draws import DrawKey
 from rehearsal.errors import ServiceError
+from rehearsal.objects import FileObjects
 from rehearsal.policies import ChatRequest
 from rehearsal.policies.behaviour import BehaviourPolicy, initial_weights
 from rehearsal.policies.registry import PolicyRegistry, PolicySettings
+from rehearsal.rows import RowsError, read_rows
 from rehearsal.server import Service, build_app
 from rehearsal.settings import Fault, ServiceSettings
 from rehearsal.trajectories import Trajectories, Trajectory, TrajectoryStatus
 from tests.cloud import channel
-from tests.fuzz.strategies import anything, mutated, odd_text
+from tests.fuzz.strategies import MEGABYTE, anything, mutated, odd_text
 
 JOB = "arn:aws:sagemaker:us-east-1:000000000000:job/AgentRFT/fuzz"
 KEYS = ReadOnlyCredentials("FUZZKEY", "a-secret-of-this-test", None)
@@ -154,9 +163,13 @@ def encoded(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
+encoded_chat = encoded(
+    {**CHAT, "messages": [{"role": "user", "content": "<|endoftext|>" + "\U0001f600" * MEGABYTE}]}
+)
 patiently = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 bodies = st.one_of(
     st.binary(max_size=100),
+    st.sampled_from((b"[" * 200_000, b'{"messages":' * 50_000, encoded_chat)),
     anything.map(encoded),
     mutated(CHAT).map(encoded),
     mutated(REPORT).map(encoded),
@@ -259,6 +272,28 @@ def test_a_document_is_read_or_refused_by_a_key(text: str) -> None:
             parse_document(text, kind, "us-east-1")
         except DocumentError as error:
             assert str(error)
+
+
+@given(
+    st.sampled_from(("jsonl", "json", "csv", "parquet")),
+    st.one_of(
+        st.binary(max_size=100),
+        odd_text.map(lambda text: text.encode("utf-8", "surrogatepass")),
+        anything.map(encoded),
+        st.lists(anything).map(lambda rows: b"\n".join(map(encoded, rows))),
+    ),
+)
+def test_a_data_set_is_read_or_refused_by_its_file(suffix: str, body: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = FileObjects(Path(folder))
+        store.write(f"s3://bucket/rows.{suffix}", body)
+        source = Channel.model_validate(channel("train", f"s3://bucket/rows.{suffix}"))
+        try:
+            rows = read_rows(store, source)
+        except RowsError as error:
+            assert "rows." in str(error)
+        else:
+            assert all(isinstance(prompt, str) and prompt for prompt in rows.prompts)
 
 
 @given(st.sampled_from(sorted({**TRAINING, **EVALUATION})), odd_text)
