@@ -80,7 +80,10 @@ class S3Api:
         return Response(status_code=204)
 
     async def _delete_objects(self, bucket: str, request: Request) -> Response:
-        tree = ElementTree.fromstring(_payload(request, await request.body()))
+        try:
+            tree = ElementTree.fromstring(_payload(request, await request.body()))
+        except ElementTree.ParseError:
+            raise ServiceError("MalformedXML", "the list of keys is not XML") from None
         keys = [element.text or "" for element in tree.iter() if element.tag.endswith("Key")]
         for key in keys:
             self._objects.delete(f"s3://{bucket}/{key}")

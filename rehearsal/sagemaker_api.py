@@ -76,9 +76,7 @@ class SageMakerApi:
             raise ServiceError("SerializationException", "the body is not JSON") from None
         if not isinstance(body, dict):
             raise ServiceError("SerializationException", "the body is not a JSON object")
-        report = ParamValidator().validate(body, _input_shape(operation_name))
-        if report.has_errors():
-            raise validation(report.generate_report())
+        _check_members(operation_name, body)
         answer = json.dumps(operation(body))
         return Response(answer, media_type="application/x-amz-json-1.1")
 
@@ -267,10 +265,15 @@ class SageMakerApi:
         raise not_found(f"{arn} was not found.")
 
 
-@cache
-def _input_shape(operation: str) -> Any:
-    """What AWS's own description of the API says about an operation's members."""
-    return _service_model().operation_model(operation).input_shape
+def _check_members(operation: str, body: Body) -> None:
+    """Check a request against AWS's own description of the API."""
+    shape = _service_model().operation_model(operation).input_shape
+    try:
+        report = ParamValidator().validate(body, shape)
+    except (RuntimeError, ValueError, OverflowError) as error:
+        raise validation(f"a timestamp is out of range: {error}") from None
+    if report.has_errors():
+        raise validation(report.generate_report())
 
 
 @cache
