@@ -19,6 +19,7 @@ from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
 from mtrl.errors import InputError, MtrlError
+from mtrl.verb import Verb
 
 CONNECT_TIMEOUT_S = 10
 READ_TIMEOUT_S = 60
@@ -241,7 +242,7 @@ def errors_in_words() -> Iterator[None]:
         raise in_words(error) from error
 
 
-class CloudCommand(click.Command):
+class CloudCommand(Verb):
     """A command whose AWS failures reach a person in words."""
 
     def invoke(self, ctx: click.Context) -> Any:

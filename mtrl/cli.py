@@ -21,10 +21,11 @@ from mtrl.play import play
 from mtrl.rehearse.command import rehearse
 from mtrl.report.command import report
 from mtrl.train.command import train
+from mtrl.verb import VerbGroup
 from mtrl.watch.command import watch
 
 
-class _Group(click.Group):
+class _Group(VerbGroup):
     """Prints an MtrlError as message and remedy; `--debug` shows the traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -39,7 +40,7 @@ class _Group(click.Group):
             sys.exit(error.exit_code)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Group)
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def main(debug: bool) -> None:
     """Rehearse, run and judge multi-turn RL jobs for a tool-calling agent."""
@@ -61,13 +62,3 @@ main.add_command(report)
 main.add_command(stop)
 main.add_command(train)
 main.add_command(watch)
-
-
-def _help_by_h(command: click.Command) -> None:
-    """Let every verb take -h however it is reached: click keeps the first help option it makes."""
-    command.context_settings.setdefault("help_option_names", ["-h", "--help"])
-    for verb in getattr(command, "commands", {}).values():
-        _help_by_h(verb)
-
-
-_help_by_h(main)

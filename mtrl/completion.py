@@ -5,13 +5,15 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from mtrl.verb import Verb
+
 SHELLS = ("bash", "zsh", "fish")
 PROGRAM = "mtrl"
 VARIABLE = "_MTRL_COMPLETE"
 """Tells click that a shell is asking; derived from the program's name."""
 
 
-@click.command("completion")
+@click.command("completion", cls=Verb)
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:

@@ -23,13 +23,14 @@ from agent.task import TASKS, Episode, Task, TaskFormatError, load_task
 from mtrl.dataset.build import folder_of
 from mtrl.dataset.files import find_files, read_records
 from mtrl.errors import InputError
+from mtrl.verb import Verb
 
 TILES = {"G": "bold white on green", "Y": "bold black on yellow", "X": "bold white on grey37"}
 MARKED = re.compile(r"([A-Z]+): ([GYX]+)")
 """The first line of an answer to a played guess."""
 
 
-@click.command()
+@click.command(cls=Verb)
 @click.argument("task", default="wordle")
 @click.option("--row", "row_id", help="Play the row with this id (train-0001, ...).")
 @click.option("--seed", type=int, help="Choose the row by this number instead of by chance.")

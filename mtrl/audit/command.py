@@ -16,9 +16,10 @@ from mtrl.audit.search import find_bands
 from mtrl.errors import InputError
 from mtrl.job.hyperparameters import TRAINING
 from mtrl.terminal import console, json_option, print_json
+from mtrl.verb import Verb
 
 
-@click.command()
+@click.command(cls=Verb)
 @click.argument("task", default="wordle")
 @click.option("--reward", help="One of the task's rewards; the one it trains with by default.")
 @click.option("--optimise", "train", is_flag=True, help="Train a small policy on the reward too.")

@@ -35,6 +35,7 @@ from mtrl.job.choices import chosen_wire, set_option, typed
 from mtrl.jobs.reading import find_job, job_argument
 from mtrl.pricing import TokenCounts, token_cost_usd
 from mtrl.terminal import console, json_option, plain, print_json, usd
+from mtrl.verb import VerbGroup
 
 CENT = Decimal("0.01")
 DEFAULT_MODEL = "gpt-oss-20b"
@@ -51,7 +52,7 @@ reasoning_option = click.option(
 )
 
 
-@click.group("cost")
+@click.group("cost", cls=VerbGroup)
 def cost() -> None:
     """Estimate a job's cost, read what it has cost, price any counts of tokens."""
 

@@ -15,11 +15,12 @@ from mtrl.dataset.build import folder_of
 from mtrl.dataset.check import BATCH_SIZES, DEFAULT_BATCH_SIZE, ERROR, Report, check
 from mtrl.dataset.files import find_files
 from mtrl.errors import InputError
+from mtrl.verb import VerbGroup
 
 DEFAULT_TASK = "wordle"
 
 
-@click.group()
+@click.group(cls=VerbGroup)
 def dataset() -> None:
     """Build and check a task's rows."""
 

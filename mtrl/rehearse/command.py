@@ -33,6 +33,7 @@ from mtrl.rehearse.results import (
     write_summary,
 )
 from mtrl.rehearse.run import Rehearsal, document_hashes, stopped_cleanly
+from mtrl.verb import Verb
 
 TRAINABLE, UPSTREAM = "behaviour", "upstream"
 REGION = "us-east-1"
@@ -44,7 +45,7 @@ INTERRUPTED = 130
 """Exit code of a run that Ctrl-C ended, as shells have it."""
 
 
-@click.command("rehearse")
+@click.command("rehearse", cls=Verb)
 @click.option("--steps", default=15, show_default=True, help="Training steps.")
 @click.option(
     "--policy",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -49,6 +51,17 @@ def test_without_aws_no_job_is_completed_and_nothing_is_printed(
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     assert completed("mtrl watch mtrl-", monkeypatch).strip() == ""
+
+
+def every_verb(command: click.Command = main) -> Iterator[click.Command]:
+    yield command
+    for verb in getattr(command, "commands", {}).values():
+        yield from every_verb(verb)
+
+
+@pytest.mark.parametrize("verb", every_verb(), ids=lambda verb: verb.name)
+def test_a_verb_takes_h_even_when_it_is_run_without_mtrl(verb: click.Command) -> None:
+    assert verb.get_help_option_names(click.Context(verb)) == ["-h", "--help"]
 
 
 VERBS = [
