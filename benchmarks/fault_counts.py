@@ -56,6 +56,8 @@ class Counts:
     rollouts: int = 0
     retried: int = 0
     """Rollouts that the service had to start again."""
+    replayed: int = 0
+    """Rollouts whose reward was compared with what its delivered answers earn."""
     compared: int = 0
     """Rollouts whose reward was compared with that of the run without faults."""
     calls: Counter[str] = field(default_factory=Counter)
@@ -169,7 +171,9 @@ def _check_job(
         seen |= {place, trace["trajectory_id"]} if trace else {place}
         if line["reward"] is None:
             counts.lost.append(name)
-        elif trace is not None:
+        elif trace is None:
+            counts.wrong.append(f"{name}: recorded {line['reward']}, no trace to replay it from")
+        else:
             entries = by_trajectory.get(trace["trajectory_id"], [])
             _check_rollout(counts, job, name, line, entries, calm.get(place), task)
     counts.lost += [f"{job.arn}: not recorded"] * (job.expected - len(job.lines))
@@ -190,6 +194,7 @@ def _check_rollout(
     if not own or not warm or line["trace"]["row_id"] != json.loads(prompt)["id"]:
         counts.crossed.append(name)
     earned = replayed_reward(task, prompt, delivered(entries))
+    counts.replayed += 1
     if abs(earned - line["reward"]) > TOLERANCE:
         counts.wrong.append(f"{name}: recorded {line['reward']}, earned {earned}")
     changed = any(fault in CHANGES_THE_GAME for entry in entries for fault in entry["faults"])

@@ -91,6 +91,7 @@ def main() -> int:
         parser.error(str(error))
     with contextlib.ExitStack() as stack:
         folder = options.keep or stack.enter_context(tempfile.TemporaryDirectory())
+        Path(folder).mkdir(parents=True, exist_ok=True)
         counts, seconds = run(plan, Path(folder))
     print(table(plan, counts, seconds))
     for name in ("lost", "wrong", "double", "crossed", "unfinished"):
@@ -273,6 +274,7 @@ def table(plan: Plan, counts: Counts, seconds: float) -> str:
         f"| crossed trajectories | {len(counts.crossed)} |",
         f"| jobs not Completed | {len(counts.unfinished)} of {plan.jobs} |",
         f"| started again by the service | {counts.retried} |",
+        f"| replayed from what the policy said | {counts.replayed} |",
         f"| compared with the run without faults | {counts.compared} |",
         "",
         f"{seconds:.0f} s, {rate:.1f} rollouts/s; the port refused connections "

@@ -92,6 +92,13 @@ def test_a_reward_that_was_not_earned_is_wrong(run: Any) -> None:
     assert len(counted(ledger, lines, calm).wrong) == 1
 
 
+def test_a_reward_that_nothing_was_kept_to_replay_from_is_wrong(run: Any) -> None:
+    ledger, lines, calm = run
+    assert counted(ledger, lines, calm).replayed == 2
+    lines[0]["trace"] = None
+    assert len(counted(ledger, lines, calm).wrong) == 1
+
+
 def test_a_reward_applied_twice_or_a_rollout_recorded_twice_is_double(run: Any) -> None:
     ledger, lines, calm = run
     again = next(e for e in ledger if e["path"] == REWARD and e["applied"])
