@@ -91,7 +91,6 @@ def main() -> int:
         parser.error(str(error))
     with contextlib.ExitStack() as stack:
         folder = options.keep or stack.enter_context(tempfile.TemporaryDirectory())
-        Path(folder).mkdir(parents=True, exist_ok=True)
         counts, seconds = run(plan, Path(folder))
     print(table(plan, counts, seconds))
     for name in ("lost", "wrong", "double", "crossed", "unfinished"):

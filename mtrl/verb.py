@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import click
 
-HELP_OPTIONS = ("-h", "--help")
-
 
 class Verb(click.Command):
     """A command that takes -h however it is reached."""
 
     def get_help_option_names(self, ctx: click.Context) -> list[str]:
         """click's hook; the names do not depend on the context."""
-        return list(HELP_OPTIONS)
+        return ["-h", "--help"]
 
 
 class VerbGroup(Verb, click.Group):

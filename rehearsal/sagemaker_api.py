@@ -270,7 +270,7 @@ def _check_members(operation: str, body: Body) -> None:
     shape = _service_model().operation_model(operation).input_shape
     try:
         report = ParamValidator().validate(body, shape)
-    except (RuntimeError, ValueError, OverflowError) as error:
+    except (RuntimeError, ValueError, OverflowError) as error:  # a timestamp's own conversion
         raise validation(f"a timestamp is out of range: {error}") from None
     if report.has_errors():
         raise validation(report.generate_report())

@@ -189,7 +189,7 @@ def local_parts(
     *,
     rotating_keys: bool = False,
 ) -> Iterator[LocalParts]:
-    """Start everything below `folder`, and end it when the block ends.
+    """Start everything below `folder`, made if need be; end it when the block ends.
 
     Args:
         agent_environment: more environment variables of the agents.
@@ -199,6 +199,7 @@ def local_parts(
     Raises:
         MtrlError: a part did not start; says which, and shows the end of its log.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     keys = LocalKeys.fresh()
     environment = keys.environment(region) | {TOKEN_VARIABLE: secrets.token_urlsafe(30)}
     service = Part(
