@@ -155,6 +155,8 @@ def test_ctrl_c_stops_the_job_and_leaves_a_summary(tmp_path: Path) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        # tests that a shell runs in the background ignore Ctrl-C, and a child would inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     seen = ""
